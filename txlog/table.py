@@ -618,10 +618,10 @@ class Table(Readable, metaclass=Hinted):
             CorruptLogError: A file is damaged.
             StorageError: The store failed.
         """
-        from txlog.core.operations import Span, read_changes
+        from txlog.core.operations import VersionSpan, read_changes
 
         where = with_values(where, parameters)
-        span = Span(from_version, to_version, from_timestamp, to_timestamp)
+        span = VersionSpan(from_version, to_version, from_timestamp, to_timestamp)
         return read_changes(self._open_table, span, columns, where)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from txlog.core.definition import DefinitionChange, MakeChange
     from txlog.core.predicates import AnyCondition, Parameters
     from txlog.core.progress import OnProgress
-    from txlog.core.versions import Part
+    from txlog.core.versions import TablePart
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.writing.write_intent import RowMode
 
@@ -764,13 +764,13 @@ class Transaction:
         proposal, metrics = self._proposed(self._builder, self._did)
         return self._open_table.commit(proposal, self._read_state, metrics, unsent=self._unsent)
 
-    def _part(self) -> Part:
+    def _part(self) -> TablePart:
         """What the transaction does to its table, as a part of one over several tables."""
-        from txlog.core.versions import Part
+        from txlog.core.versions import TablePart
 
         proposal, metrics = self._proposed(self._builder, self._did)
         again = self._again if self._builder.removes else None
-        return Part(self._open_table, self._read_state, proposal, metrics, self._unsent, again)
+        return TablePart(self._open_table, self._read_state, proposal, metrics, self._unsent, again)
 
     def _again(self, state: TableState) -> tuple[Proposal, WriteMetrics]:
         """The same changes on a later version with the same definition, and what they do there."""

@@ -371,14 +371,14 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
 
 
 def _checkpoint_of_listed(path: str) -> Callable[[], object]:
-    from txlog.core.format.commit_file import Limits
+    from txlog.core.format.commit_file import LogLimits
     from txlog.core.store import open_store
     from txlog.core.versions.decisions.checkpoint.columns import FileColumns
     from txlog.core.versions.files import CheckpointWriter, DeltaLog
     from txlog.core.versions.files._small_pages import small_pages
 
     store = open_store(path)
-    state, writer = DeltaLog(store).newest_state(), CheckpointWriter(store, Limits())
+    state, writer = DeltaLog(store).newest_state(), CheckpointWriter(store, LogLimits())
     with small_pages():
         listed = writer._files.files_and_tombstones(state, FileColumns.of(state).statistics)
     writer._files.files_and_tombstones = lambda *_: listed  # type: ignore[method-assign]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.audit.verify import verify_table
-from txlog.core.format.commit_file import Limits
+from txlog.core.format.commit_file import LogLimits
 from txlog.core.store import open_store
 from txlog.core.versions.files import DeltaLog
 
@@ -50,15 +50,15 @@ def test_only_a_txlog_error_comes_out_of_a_damaged_log(tables: dict[str, Path], 
 @pytest.mark.parametrize(
     ("limits", "reported"),
     [
-        (Limits(checkpoint_rows_min=3), "more than the limit of"),
-        (Limits(checkpoint_memory_min_bytes=-10_000_000), "decodes to more than the limit of"),
-        (Limits(commit_bytes=100), "more than the limit of 100"),
-        (Limits(line_bytes=50), "more than the limit of 50"),
+        (LogLimits(checkpoint_rows_min=3), "more than the limit of"),
+        (LogLimits(checkpoint_memory_min_bytes=-10_000_000), "decodes to more than the limit of"),
+        (LogLimits(commit_bytes=100), "more than the limit of 100"),
+        (LogLimits(line_bytes=50), "more than the limit of 50"),
     ],
     ids=["rows of a checkpoint", "memory of a checkpoint", "bytes of a commit", "bytes of a line"],
 )
 def test_a_limit_that_is_passed_names_the_file_and_the_limit(
-    tables: dict[str, Path], tmp_path: Path, limits: Limits, reported: str
+    tables: dict[str, Path], tmp_path: Path, limits: LogLimits, reported: str
 ) -> None:
     table = shutil.copytree(tables["classic"], tmp_path / "t")
     checkpoint = table / "_delta_log" / f"{3:020d}.checkpoint.parquet"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 import txlog
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
-from txlog.core.format.commit_file import DEFAULT_LIMITS, Limits, parse_commit, require_within
+from txlog.core.format.commit_file import DEFAULT_LIMITS, LogLimits, parse_commit, require_within
 from txlog.core.store._local_store import local_table_store
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import InvalidInputError
@@ -177,9 +177,11 @@ def test_a_line_that_every_reader_refuses_is_not_sent(table: Table, name: str) -
 
 @pytest.mark.parametrize(
     ("limits", "reported"),
-    [(Limits(commit_bytes=500), "limit of 500"), (Limits(actions=2), "lines, more than the limit of 2")],
+    [(LogLimits(commit_bytes=500), "limit of 500"), (LogLimits(actions=2), "lines, more than the limit of 2")],
 )
-def test_a_commit_beyond_what_one_may_cost_its_readers_is_not_sent(table: Table, limits: Limits, reported: str) -> None:
+def test_a_commit_beyond_what_one_may_cost_its_readers_is_not_sent(
+    table: Table, limits: LogLimits, reported: str
+) -> None:
     open_table = table._open_table
     open_table.log.limits = limits
     with pytest.raises(InvalidInputError, match=reported):
@@ -198,7 +200,7 @@ def test_a_commit_beyond_what_one_may_cost_its_readers_is_not_sent(table: Table,
     ],
 )
 def test_a_commit_is_refused_before_the_put_exactly_if_a_reader_would_refuse_it(body: bytes, refused: bool) -> None:
-    limits = Limits(line_bytes=34, actions=2)
+    limits = LogLimits(line_bytes=34, actions=2)
 
     def says(check: Callable[[], object]) -> bool:
         try:

@@ -20,7 +20,7 @@ from txlog.core.versions._offer import OfferedAppend
 from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions.decisions import conflicts, gathering
-from txlog.core.versions.decisions.gathering import Known
+from txlog.core.versions.decisions.gathering import KnownLog
 from txlog.core.versions.decisions.intents import members_of, named_intent
 from txlog.core.versions.decisions.joined_appends import Joining
 
@@ -115,11 +115,11 @@ def vacuums_what_is_offered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conflicts, "endangered", lambda proposal, vacuum: None)
 
 
-def _without_settled(known: Known) -> Known:
-    return Known(known.after, known.newest, ())
+def _without_settled(known: KnownLog) -> KnownLog:
+    return KnownLog(known.after, known.newest, ())
 
 
-def _may_be_taken_at_any_age(name: str, known: Known) -> bool:
+def _may_be_taken_at_any_age(name: str, known: KnownLog) -> bool:
     intent = named_intent(name)
     return intent is not None and intent[0] <= known.newest and intent[1] not in known.settled
 

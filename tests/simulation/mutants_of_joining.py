@@ -18,7 +18,7 @@ from txlog.core.versions._committer import Committer, _Append, _Part
 from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions.decisions import conflicts, proposal
 from txlog.core.versions.decisions import handover_messages as handed_over
-from txlog.core.versions.decisions.conflicts import Apart, Rebase, decide
+from txlog.core.versions.decisions.conflicts import Rebase, SplitAppends, decide
 from txlog.core.versions.decisions.joined_appends import Joining
 
 __all__ = ["JOINING_MUTANTS"]
@@ -197,7 +197,7 @@ def offers_what_was_offered_to_it(patch: pytest.MonkeyPatch) -> None:
 
 def _without_apart(proposal: Any, winners: Any) -> Any:
     decision = decide(proposal, winners)
-    return Rebase(decision.version) if isinstance(decision, Apart) else decision
+    return Rebase(decision.version) if isinstance(decision, SplitAppends) else decision
 
 
 JOINING_MUTANTS: dict[str, tuple[Mutant, str]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from txlog.core.store._options import Cloud, parse_options
+from txlog.core.store._options import StorageKind, parse_options
 from txlog.spark.hadoop import of_session, storage_options, write_options_of_session
 
 
@@ -31,7 +31,7 @@ def test_the_credentials_of_a_session_become_storage_options() -> None:
         "storage.session_token": "token",
         "storage.region": "eu-west-1",
     }
-    parse_options({key.removeprefix("storage."): value for key, value in found.items()}, Cloud.S3)
+    parse_options({key.removeprefix("storage."): value for key, value in found.items()}, StorageKind.S3)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import txlog
 from txlog.core import ambient
 from txlog.core.store import RetryPolicy
 from txlog.core.store._object_client import Location, ObjectClient
-from txlog.core.store._options import Cloud, StorageOptions
+from txlog.core.store._options import StorageKind, StorageOptions
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.unity_server import Switches, UnityServer
 from txlog.unity.catalog import UnityCatalog
@@ -239,7 +239,7 @@ def test_credentials_are_asked_for_again_once_if_the_store_refuses_them(server: 
     provider = VendedCredentials(
         UnityClient(server.uri, SECRET), TableName(*NAME.split(".")), server.table(NAME)["uuid"], "s3://bucket/t"
     )
-    client = ObjectClient(Location(Cloud.S3, "s3://bucket/t", "bucket", "t"), StorageOptions(), provider)
+    client = ObjectClient(Location(StorageKind.S3, "s3://bucket/t", "bucket", "t"), StorageOptions(), provider)
 
     class PermissionDeniedError(Exception):
         pass

@@ -18,9 +18,9 @@ from txlog.core.store import (
     Fork,
     LocalLogStore,
     LogCapabilities,
-    Mended,
     ObjectMeta,
     PutOutcome,
+    RepairedForks,
     RetryPolicy,
     VersionFile,
     VersionLog,
@@ -103,7 +103,7 @@ class AfterFirst:
     def forks(self) -> Sequence[Fork]:
         return self._versions.forks()
 
-    def mend(self, *, give_up: bool) -> Mended:
+    def mend(self, *, give_up: bool) -> RepairedForks:
         return self._versions.mend(give_up=give_up)
 
     def wait_by(self, policy: RetryPolicy) -> None:

@@ -21,7 +21,7 @@ from txlog.audit.task_places import TaskPlaces
 from txlog.core.changes.tasks import CheckFiles, FileProblem, ListFiles, NamedFile, TaskStore, ranges_of
 from txlog.core.format.actions import Action, CommitInfo, FileKey
 from txlog.core.format.arrow.arrays import are_among, array_of, flags_of
-from txlog.core.format.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
+from txlog.core.format.commit_file import DEFAULT_LIMITS, LogLimits, parse_actions, parse_commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.log_names import (
     LAST_CHECKPOINT,
@@ -71,7 +71,7 @@ def verify_table(
     footers: bool = False,
     keys: Sequence[str] | None = None,
     txn_ids: Mapping[int, str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: LogLimits = DEFAULT_LIMITS,
     on_progress: OnProgress | None = None,
     tasks: TaskStore | None = None,
     workers: GivenWorkers | None = None,
@@ -101,7 +101,7 @@ class _Verifier:
         self,
         store: TableStore,
         places: TaskPlaces,
-        limits: Limits,
+        limits: LogLimits,
         txn_ids: Mapping[int, str],
         on_progress: OnProgress,
     ) -> None:

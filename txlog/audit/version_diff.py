@@ -18,7 +18,7 @@ from txlog.core.format.paths import canonical_path
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Field, type_name
 from txlog.core.maintenance import difference
-from txlog.core.operations import Span, read_changes
+from txlog.core.operations import VersionSpan, read_changes
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -108,7 +108,7 @@ def _row_changes(open_table: OpenTable, first: int, last: int) -> tuple[RowChang
     counts: Counter[str] = Counter()
 
     def count() -> None:
-        for batch in read_changes(open_table, Span(first + 1, last), [], None):
+        for batch in read_changes(open_table, VersionSpan(first + 1, last), [], None):
             kinds = batch.column(CHANGE_TYPE.name).value_counts()
             counts.update({each["values"]: each["counts"] for each in kinds.to_pylist()})
 

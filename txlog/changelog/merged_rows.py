@@ -24,7 +24,7 @@ from txlog.changelog.merge_engines.unfit import keys_that_lack_values, unfit_key
 from txlog.changelog.mismatches import Mismatches
 from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.changelog.tombstone_tasks import tombstone_rows
-from txlog.core.changes.tasks import FileRows, Touched
+from txlog.core.changes.tasks import FileRows, MatchedFile
 from txlog.core.changes.tasks.operations import KeyedChange, KnownKeys, UpsertOptions, UpsertSource, known_keys
 from txlog.core.format import change_data
 from txlog.core.format.properties import (
@@ -242,7 +242,7 @@ class MergedRows(KeyedChange):
         matched = ["update"] if self.replaces_rows else []
         return self.history([*matched, "delete"] if deletes else matched, **self._more_parameters())
 
-    def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
+    def decided(self, touched: Sequence[MatchedFile], tombstones: Sequence[MatchedFile]) -> list[MatchedFile]:
         """The rows of keys that the merge replaces or deletes; a key's tombstones count as its delete."""
         if not self._engine.replaces_rows:
             return list(touched)
@@ -269,7 +269,7 @@ class MergedRows(KeyedChange):
             return None
         return tombstone_rows(self._schema, self._index.keys, self._engine.sequence, deletes)
 
-    def _merge(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> Merged:
+    def _merge(self, touched: Sequence[MatchedFile], tombstones: Sequence[MatchedFile]) -> Merged:
         """The merge with the table's rows; the last result if the same rows of the same files match again."""
 
         digest = hashlib.sha256()
@@ -288,7 +288,7 @@ class MergedRows(KeyedChange):
         self.num_decisions += 1
         return self._merged
 
-    def _old_rows(self, files: Sequence[tuple[Touched, NDArray[np.bool_]]]) -> KeyedRows:
+    def _old_rows(self, files: Sequence[tuple[MatchedFile, NDArray[np.bool_]]]) -> KeyedRows:
         """The matching rows of files that matter."""
         schema = to_arrow(Struct(self._old_fields))
         batches: list[pa.RecordBatch] = []
@@ -326,7 +326,7 @@ class MergedRows(KeyedChange):
     def report(self) -> None:
         self._mismatches.report_odd(self._uri)
 
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         has_row = self.has_row()
         return has_row if self._engine.replaces_rows else has_row & ~self.matched(touched)
 
@@ -358,7 +358,7 @@ class MergedRows(KeyedChange):
         yield from rows.to_batches(max_chunksize=1 << 17)
 
 
-def _by_path(touched: Sequence[Touched]) -> list[Touched]:
+def _by_path(touched: Sequence[MatchedFile]) -> list[MatchedFile]:
     return sorted(touched, key=lambda each: each.add.path)
 
 

@@ -18,7 +18,7 @@ from txlog.changelog.merge_engines.engine import MergeEngine
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
 from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 from txlog.core import ambient
-from txlog.core.changes.tasks import Touched
+from txlog.core.changes.tasks import MatchedFile
 from txlog.core.format.schema import Struct, fold_name, to_arrow
 from txlog.core.store import QUARANTINE
 from txlog.core.util import logger
@@ -60,7 +60,7 @@ class Mismatches:
         self.num_odd = 0
         """How many keys have another row than the one that a change retracts, and keep it."""
 
-    def judge(self, touched: Sequence[Touched], retracted: NDArray[np.bool_]) -> None:
+    def judge(self, touched: Sequence[MatchedFile], retracted: NDArray[np.bool_]) -> None:
         """``retracted`` marks the keys that only delete rows. Raises `MismatchFound` if more keys must be held back."""
         if self.policy.missing == self.policy.several == "ignore":
             return

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         Fork,
         LogCapabilities,
         LogStore,
-        Mended,
         ObjectMeta,
         PutOutcome,
+        RepairedForks,
         RetryPolicy,
         RoundTrip,
         TableStore,
@@ -53,7 +53,7 @@ else:
         core.catalogs: CatalogScheme TableCatalog TablePlace Token delete_table_files name_parts name_text open_catalog
             require_no_token
         core.parallel: new_lock
-        core.store: Attempt FolderVersions Fork LogCapabilities LogStore Mended ObjectMeta PutOutcome RetryPolicy
+        core.store: Attempt FolderVersions Fork LogCapabilities LogStore RepairedForks ObjectMeta PutOutcome RetryPolicy
             RoundTrip TableStore VersionFile environment_secrets last_answer open_store redact unanswered
         core.util: how_to_install invalid logger
         core.wording: advice argument setting
@@ -68,9 +68,9 @@ __all__ = [
     "Fork",
     "LogCapabilities",
     "LogStore",
-    "Mended",
     "ObjectMeta",
     "PutOutcome",
+    "RepairedForks",
     "RetryPolicy",
     "RoundTrip",
     "TableCatalog",

@@ -13,7 +13,7 @@ from typing import Any
 from txlog.core.catalogs import place_at
 from txlog.core.parallel import new_lock
 from txlog.core.util import invalid
-from txlog.core.versions import KEPT_MAX, KeptOpen, OpenTable
+from txlog.core.versions import KEPT_MAX, CachedTable, OpenTable
 from txlog.errors import InvalidInputError
 from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
@@ -21,7 +21,7 @@ from txlog.spark.settings import zone_of_machine
 
 __all__ = ["process_table"]
 
-_open: OrderedDict[Any, KeptOpen] = OrderedDict()
+_open: OrderedDict[Any, CachedTable] = OrderedDict()
 _lock = new_lock()
 
 
@@ -57,7 +57,7 @@ def process_table(options: SparkWriteOptions) -> OpenTable:
         state = open_table.state_if_exists()
         if state is None:
             return open_table
-        known = KeptOpen.of(open_table, state)
+        known = CachedTable.of(open_table, state)
     with _lock:
         _open[key] = known
         while len(_open) > KEPT_MAX:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from txlog.core import ambient
 from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.schema import Struct, fold_name
-from txlog.core.operations import Feed, Follower, RowRule, bind_to_feed
+from txlog.core.operations import FeedSelection, Follower, RowRule, bind_to_feed
 from txlog.core.versions.decisions.stream_offsets import StreamOffset
 from txlog.core.versions.files import milliseconds
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
@@ -91,7 +91,7 @@ class StreamLog:
             selection = table.select()
             everything = {fold_name(each.name): each for each in (*known.fields, *FEED_FIELDS)}
             fields = tuple(everything[fold_name(each)] for each in schema.names)
-            feed = Feed(fields, predicate)
+            feed = FeedSelection(fields, predicate)
         else:
             selection = table.select(schema.names, options.where)
             predicate, fields = selection.predicate, selection.fields

@@ -32,7 +32,17 @@ from txlog.core.format.schema import (
     type_name,
 )
 from txlog.core.predicates import pattern_parts
-from txlog.core.predicates.terms.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
+from txlog.core.predicates.terms.predicate import (
+    And,
+    BooleanExpression,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    StartsWith,
+)
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, Value
 from txlog.core.predicates.terms.types import is_floating, is_integer
 from txlog.core.predicates.terms.zones import UTC
@@ -139,7 +149,7 @@ class _Writer:
                 return f"({self.column(path)} IS NULL)"
             case Not(operand):
                 return f"(NOT {self.text(operand)})"
-            case Holds(condition):
+            case BooleanExpression(condition):
                 return self.text(condition)
             case And(left, right):
                 return self.connected(left, "AND", right)

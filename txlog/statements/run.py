@@ -26,7 +26,7 @@ from txlog.core.format.schema import Array, Field, Map, Struct, backquoted, fold
 from txlog.core.parallel import begin
 from txlog.core.predicates import Sql, evaluate, parse
 from txlog.core.row_rules import without_computed
-from txlog.core.versions import KEPT_MAX, KeptOpen
+from txlog.core.versions import KEPT_MAX, CachedTable
 from txlog.core.wording import setting
 from txlog.core.writing.commit_options import PLAIN_COMMIT, CommitOptions
 from txlog.errors import (
@@ -110,7 +110,7 @@ class Runner:
         self._catalog = catalog
         self._options = storage_options
         self._names = SessionNames()
-        self._kept: OrderedDict[str, tuple[Table, KeptOpen]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[Table, CachedTable]] = OrderedDict()
         """The tables that statements have opened, by the keys of their names, least recently used first: what a handle
         knows of a table and of its keys serves all statements."""
         self._members: Mapping[str, Member] = {}
@@ -288,7 +288,7 @@ class Runner:
         if table is None or kept is None or not _is_current(kept) or not is_there():
             table = self._opened_anew(name)
             open_table = open_table_of(table)
-            kept = KeptOpen.of(open_table, open_table.known_state())
+            kept = CachedTable.of(open_table, open_table.known_state())
         self._kept[name.key] = table, kept
         while len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
@@ -736,7 +736,7 @@ class Runner:
         return self._engine.told(told.properties(self._open(statement.table).snapshot(), statement.key))
 
 
-def _is_current(kept: KeptOpen) -> bool:
+def _is_current(kept: CachedTable) -> bool:
     try:
         return kept.is_current_and_refreshed()
     except NotFoundError:  # a catalog says that it was dropped, or that it has another name by now

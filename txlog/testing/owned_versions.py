@@ -17,9 +17,9 @@ from txlog.core.store import (
     Fork,
     LogCapabilities,
     LogStore,
-    Mended,
     ObjectMeta,
     PutOutcome,
+    RepairedForks,
     RetryPolicy,
     VersionFile,
 )
@@ -118,8 +118,8 @@ class OwnedVersions:
         """This owner forgets nothing that is not published."""
         return ()
 
-    def mend(self, *, give_up: bool) -> Mended:
-        return Mended()
+    def mend(self, *, give_up: bool) -> RepairedForks:
+        return RepairedForks()
 
     def wait_by(self, policy: RetryPolicy) -> None:
         """It answers each call, or fails it."""

@@ -37,9 +37,9 @@ from txlog.extend.catalogs import (
     Fork,
     LogCapabilities,
     LogStore,
-    Mended,
     ObjectMeta,
     PutOutcome,
+    RepairedForks,
     RetryPolicy,
     RoundTrip,
     VersionFile,
@@ -451,7 +451,7 @@ class CatalogLog:
     def forks(self) -> Sequence[Fork]:
         return self._without_memory()._forks()
 
-    def mend(self, *, give_up: bool) -> Mended:
+    def mend(self, *, give_up: bool) -> RepairedForks:
         done = self._without_memory()._mend(give_up=give_up)
         with self._lock:  # what this handle knows may be of what was given up
             self._known = _Known(info=self._known.info)
@@ -479,7 +479,7 @@ class CatalogLog:
         unowned = (each for each in sorted(published) if each > known.latest)
         return [*found, *(Fork(each, FolderVersions.name_of(each), "") for each in unowned)]
 
-    def _mend(self, *, give_up: bool) -> Mended:
+    def _mend(self, *, give_up: bool) -> RepairedForks:
         forks = self._forks()
         contradicted = [fork for fork in forks if fork.owned]
         if contradicted:
@@ -498,7 +498,7 @@ class CatalogLog:
                 raise error
             self._offer(fork.version)
             accepted.append(fork.version)
-        return Mended(tuple(accepted), tuple(fork.owned for fork in contradicted))
+        return RepairedForks(tuple(accepted), tuple(fork.owned for fork in contradicted))
 
     def _offer(self, version: int) -> None:
         """Have the catalog accept the published commit of the next version, with what it changes of the definition."""

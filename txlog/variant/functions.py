@@ -39,7 +39,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.format.schema_input import from_any
 from txlog.core.predicates import PackageFunction, constant, try_cast, typed
-from txlog.core.predicates.terms.tree import Call, Expression, Reference, Value, Written
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference, Value
 from txlog.core.predicates.terms.types import can_cast, is_floating, is_numeric
 from txlog.core.predicates.terms.zones import current_zone
 from txlog.errors import InvalidInputError
@@ -76,7 +76,7 @@ def cast(expression: Expression, data_type: DataType, *, is_try: bool = False) -
             raise ValueError(
                 f"a CAST of {type_name(expression.type)} to variant does not exist: to_variant_object() does"
             )
-        return Call("to_variant", (expression,), VARIANT, (Written("CAST({} AS VARIANT)"),))
+        return Call("to_variant", (expression,), VARIANT, (CallSql("CAST({} AS VARIANT)"),))
     return _got(expression, "$", data_type, is_try=is_try, written=f"{word}({{}} AS {type_name(data_type).upper()})")
 
 
@@ -85,7 +85,7 @@ def _variant_get(name: str) -> Callable[..., Expression]:
         data_type = VARIANT if wanted is None else _type_named(str(constant(wanted, str, name)), name)
         text = str(constant(path, str, name))
         options = [text] if wanted is None else [text, str(constant(wanted, str, name))]
-        written = Written.of(f"{name}({{}}, ", *options, after=")")
+        written = CallSql.of(f"{name}({{}}, ", *options, after=")")
         return _got(typed(variant, VARIANT, name), text, data_type, is_try=name.startswith("try"), written=written)
 
     return make
@@ -99,7 +99,7 @@ def _got(variant: Expression, path: str, data_type: DataType, *, is_try: bool, w
                 f"a part of a variant is no {type_name(data_type)}: take its elements or fields, one by one"
             )
     name = "try_variant_get" if is_try else "variant_get"
-    return Call(name, (variant,), data_type, (path, current_zone(), Written(written)))
+    return Call(name, (variant,), data_type, (path, current_zone(), CallSql(written)))
 
 
 def _type_named(text: str, name: str) -> DataType:
@@ -118,13 +118,13 @@ def _of_variant(name: str, result: DataType, *options: Any) -> Callable[[Express
 
 
 def _to_json(variant: Expression) -> Expression:
-    return Call("to_json", (typed(variant, VARIANT, "to_json"),), STRING, (current_zone(), Written("to_json({})")))
+    return Call("to_json", (typed(variant, VARIANT, "to_json"),), STRING, (current_zone(), CallSql("to_json({})")))
 
 
 def _to_variant_object(value: Expression) -> Expression:
     if not isinstance(value.type, (Struct, Map, Array)):
         raise ValueError(f"to_variant_object() takes a struct, a map or an array, not {type_name(value.type)}")
-    return Call("to_variant", (value,), VARIANT, (Written("to_variant_object({})"),))
+    return Call("to_variant", (value,), VARIANT, (CallSql("to_variant_object({})"),))
 
 
 # --- values -------------------------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ from msgspec.structs import replace
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core import ambient
-from txlog.core.changes.plan import Extent, RowOptions, uses_vectors
+from txlog.core.changes.plan import RowOptions, SourceSummary, uses_vectors
 from txlog.core.changes.plan import _distributed_tasks as parts
-from txlog.core.changes.plan._distributed_tasks import TasksInParts, change_in_parts
+from txlog.core.changes.plan._distributed_tasks import DistributedTasks, change_on_workers
 from txlog.core.changes.tasks import (
     ChangePart,
     MergeSpec,
@@ -92,7 +92,7 @@ class Elsewhere:
     """Workers, and a source that only they hold: each part is done with a pickled copy of the job and of its files;
     rows of the source are written by twos."""
 
-    def __init__(self, store: TableStore, source: PartSource | None, extent: Extent | None) -> None:
+    def __init__(self, store: TableStore, source: PartSource | None, extent: SourceSummary | None) -> None:
         self.store = store
         self.source = source
         self.extent = extent
@@ -152,7 +152,7 @@ class Change:
             source = PartSource(self.rows, numbers)
             column = self.rows["k"].drop_null()
             ends = pc.min_max(column)
-            extent = Extent(
+            extent = SourceSummary(
                 self.spec,  # type: ignore[arg-type]
                 self.spec.shape(open_table.task_table(state), from_arrow(SCHEMA), "t"),  # type: ignore[attr-defined]
                 self.rows.num_rows,
@@ -161,7 +161,7 @@ class Change:
                 source if self.is_small else None,
             )
         elsewhere = Elsewhere(world.store(), source, extent)
-        result = change_in_parts(
+        result = change_on_workers(
             open_table,
             state,
             self.spec,
@@ -638,7 +638,7 @@ def test_a_change_that_fails_before_its_put_leaves_no_file(monkeypatch: pytest.M
     def fail(*_: Any) -> Any:
         raise txlog.StorageError("the log is gone")
 
-    monkeypatch.setattr(TasksInParts, "_counted", fail)
+    monkeypatch.setattr(DistributedTasks, "_counted", fail)
     with pytest.raises(txlog.StorageError, match="the log is gone"):
         upsert([(1, "a", 5), (9, "b", 5)], is_small=False).run(world, None)
     assert set(world.files.objects) == before
@@ -673,9 +673,9 @@ def test_with_read_version_only_later_changes_of_matching_keys_conflict(
 
 def forget_dead_hits(patch: pytest.MonkeyPatch) -> None:
     """What a task did is kept although rows that it matched died."""
-    followed = TasksInParts._followed
+    followed = DistributedTasks._followed
 
-    def kept(self: TasksInParts, each: Any, add: Any, vectors: Any) -> Any:
+    def kept(self: DistributedTasks, each: Any, add: Any, vectors: Any) -> Any:
         dead = pack(vectors.dead_rows(add.deletion_vector, each.num_rows)) if add and add.deletion_vector else b""
         hits = (
             each
@@ -684,43 +684,43 @@ def forget_dead_hits(patch: pytest.MonkeyPatch) -> None:
         )
         return followed(self, hits, add, vectors)
 
-    patch.setattr(TasksInParts, "_followed", kept)
+    patch.setattr(DistributedTasks, "_followed", kept)
 
 
 def keep_own_vectors(patch: pytest.MonkeyPatch) -> None:
     """The vectors of tasks replace those that others wrote meanwhile."""
 
-    def kept(self: TasksInParts, each: Any, add: Any, vectors: Any) -> Any:
+    def kept(self: DistributedTasks, each: Any, add: Any, vectors: Any) -> Any:
         return (each if add is None else replace(each, key=add.live_key)), None
 
-    patch.setattr(TasksInParts, "_followed", kept)
+    patch.setattr(DistributedTasks, "_followed", kept)
 
 
 def look_once(patch: pytest.MonkeyPatch) -> None:
-    replaced = TasksInParts.replaced
+    replaced = DistributedTasks.replaced
 
-    def once(self: TasksInParts, state: Any, live: Any, new: Any, choice: Any) -> Any:
+    def once(self: DistributedTasks, state: Any, live: Any, new: Any, choice: Any) -> Any:
         if self._executions > 0:
             choice.exclude(add.live_key for add in new)
             new = []
         return replaced(self, state, live, new, choice)
 
-    patch.setattr(TasksInParts, "replaced", once)
+    patch.setattr(DistributedTasks, "replaced", once)
 
 
 def write_source_once(patch: pytest.MonkeyPatch) -> None:
-    source_rows = TasksInParts._written_source_rows
+    source_rows = DistributedTasks._written_source_rows
 
-    def once(self: TasksInParts) -> Any:
+    def once(self: DistributedTasks) -> Any:
         found = self._new_rows
         return source_rows(self) if found is None else (found.written, len(found.matched))
 
-    patch.setattr(TasksInParts, "_written_source_rows", once)
+    patch.setattr(DistributedTasks, "_written_source_rows", once)
 
 
 def write_rows_of_other_parts(patch: pytest.MonkeyPatch) -> None:
-    changed = TasksInParts._changed
-    patch.setattr(TasksInParts, "_changed", lambda self, adds, elsewhere: changed(self, adds, b""))
+    changed = DistributedTasks._changed
+    patch.setattr(DistributedTasks, "_changed", lambda self, adds, elsewhere: changed(self, adds, b""))
 
 
 def scenarios() -> list[tuple[list[Row], Change, Callable[[Table], Any]]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.core.format.actions import AddDecoder, AddFile, Protocol, SetTransaction, action_from_json
-from txlog.core.format.commit_file import Limits, parse_commit
+from txlog.core.format.commit_file import LogLimits, parse_commit
 from txlog.errors import CorruptLogError
 
 ADD = {"add": {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 2, "dataChange": True}}
@@ -128,8 +128,8 @@ def test_a_malformed_action_names_its_line(line: object) -> None:
     assert pickle.loads(pickle.dumps(caught.value)).line == 2
 
 
-@pytest.mark.parametrize("limits", [Limits(commit_bytes=50), Limits(line_bytes=50), Limits(actions=1)])
-def test_a_file_beyond_the_limits_is_refused(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [LogLimits(commit_bytes=50), LogLimits(line_bytes=50), LogLimits(actions=1)])
+def test_a_file_beyond_the_limits_is_refused(limits: LogLimits) -> None:
     with pytest.raises(CorruptLogError, match="limit"):
         parse_commit(body(ADD, TXN, TXN), 7, limits=limits)
 

@@ -17,7 +17,7 @@ import pytest
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.maintenance import _optimize as module
-from txlog.core.maintenance._compaction import Compaction, Done
+from txlog.core.maintenance._compaction import Compaction, CompactionOutcome
 from txlog.core.maintenance.rewriting import _rewrite_bin as rewrite
 from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter
 from txlog.core.versions.files import DeltaLog
@@ -457,7 +457,7 @@ def test_a_run_of_many_groups_keeps_the_actions_of_no_more_than_the_last(
     kept: list[int] = []
 
     def count(step: str, done: int, total: int | None) -> None:
-        kept.append(sum(type(each) is Done and bool(each.removed) for each in gc.get_objects()))
+        kept.append(sum(type(each) is CompactionOutcome and bool(each.removed) for each in gc.get_objects()))
 
     result = table.optimize(on_progress=count)
     assert (result.files_removed, result.files_added, len(result.versions)) == (16, 8, 8)

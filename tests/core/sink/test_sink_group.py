@@ -17,7 +17,7 @@ import pytest
 import txlog
 from txlog.core.definition import create_table
 from txlog.core.format.log_names import commit_name
-from txlog.core.sink._checkpoint_commits import GivenUp
+from txlog.core.sink._checkpoint_commits import CheckpointGivenUp
 from txlog.core.sink._inspection import applications
 from txlog.core.sink._recovery import Recovery
 from txlog.core.sink._staging import StagedCheckpoint
@@ -560,7 +560,7 @@ def test_a_commit_to_a_table_at_any_moment_of_a_discard_is_completed_or_discarde
             first = running._in_turn[0]
             mine, deciding = first._staging.checkpoints("app"), running._deciding._staging.checkpoints("app")
             if mine and deciding and running._deciding._staging.is_sealed(deciding[0]):
-                with contextlib.suppress(GivenUp):
+                with contextlib.suppress(CheckpointGivenUp):
                     first._commits.commit_sealed(mine[0], mine, 0, running._together)
 
         other = Meanwhile(at, commit_first)

@@ -10,7 +10,7 @@ import pytest
 from txlog.core.store import _options as options
 from txlog.core.store._object_client import ObjectClient
 from txlog.core.store._open import open_store
-from txlog.core.store._options import Cloud, parse_options, redact
+from txlog.core.store._options import StorageKind, parse_options, redact
 from txlog.errors import InvalidInputError
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ S3_EXAMPLES = {
 @pytest.mark.parametrize(("key", "name"), S3_EXAMPLES.items())
 def test_keys_are_taken_in_any_case_with_and_without_prefix(key: str, name: str) -> None:
     value = "https://x" if name == "endpoint" else "x"
-    assert dict(parse_options({key: value}, Cloud.S3).config) == {name: value}
+    assert dict(parse_options({key: value}, StorageKind.S3).config) == {name: value}
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_keys_are_taken_in_any_case_with_and_without_prefix(key: str, name: str)
     ],
 )
 def test_azure_keys_lose_either_prefix(key: str, name: str) -> None:
-    assert dict(parse_options({key: "x"}, Cloud.AZURE).config) == {name: "x"}
+    assert dict(parse_options({key: "x"}, StorageKind.AZURE).config) == {name: "x"}
 
 
 def test_google_keys_lose_their_prefix() -> None:
-    options = parse_options({"GOOGLE_SERVICE_ACCOUNT": "a.json", "google_base_url": "http://x"}, Cloud.GCS)
+    options = parse_options({"GOOGLE_SERVICE_ACCOUNT": "a.json", "google_base_url": "http://x"}, StorageKind.GCS)
     assert dict(options.config) == {"service_account": "a.json", "base_url": "http://x"}
 
 
 def test_client_keys_go_to_the_client_and_numbers_are_seconds() -> None:
     options = parse_options(
         {"allow_http": True, "AWS_ALLOW_HTTP": "true", "timeout": 30, "connect_timeout": "1.5", "read_timeout": "2m"},
-        Cloud.S3,
+        StorageKind.S3,
     )
     assert dict(options.client) == {
         "allow_http": "true",
@@ -71,7 +71,7 @@ def test_client_keys_go_to_the_client_and_numbers_are_seconds() -> None:
     ("value", "seconds"), [("10s", 10), ("500ms", 0.5), ("2 min", 120), ("3", 3), (4, 4), ("1h", 3600)]
 )
 def test_retry_keys_are_understood(value: object, seconds: float) -> None:
-    options = parse_options({"max_retries": "7", "retry_timeout": value}, Cloud.S3)
+    options = parse_options({"max_retries": "7", "retry_timeout": value}, StorageKind.S3)
     assert options.max_retries == 7
     assert options.retry_timeout == timedelta(seconds=seconds)
 
@@ -82,51 +82,51 @@ def test_retry_keys_are_understood(value: object, seconds: float) -> None:
 )
 def test_an_unknown_key_is_refused_with_the_nearest_known_one(key: str, nearest: str) -> None:
     with pytest.raises(InvalidInputError, match=nearest):
-        parse_options({key: "value"}, Cloud.S3)
+        parse_options({key: "value"}, StorageKind.S3)
 
 
-@pytest.mark.parametrize("cloud", [Cloud.AZURE, Cloud.GCS])
-def test_a_key_of_another_cloud_is_unknown(cloud: Cloud) -> None:
+@pytest.mark.parametrize("cloud", [StorageKind.AZURE, StorageKind.GCS])
+def test_a_key_of_another_cloud_is_unknown(cloud: StorageKind) -> None:
     with pytest.raises(InvalidInputError, match="aws_region"):
         parse_options({"aws_region": "x"}, cloud)
 
 
 def test_unsafe_rename_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="txlog"):
-        options = parse_options({"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, Cloud.S3)
+        options = parse_options({"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, StorageKind.S3)
     assert dict(options.config) == {}
     assert "AWS_S3_ALLOW_UNSAFE_RENAME is ignored" in caplog.text
 
 
 def test_locking_through_dynamodb_is_refused_and_says_why() -> None:
     with pytest.raises(InvalidInputError, match="would overwrite them"):
-        parse_options({"AWS_S3_LOCKING_PROVIDER": "dynamodb"}, Cloud.S3)
+        parse_options({"AWS_S3_LOCKING_PROVIDER": "dynamodb"}, StorageKind.S3)
 
 
 def test_conditional_puts_cannot_be_switched_off() -> None:
     with pytest.raises(InvalidInputError, match="conditional put"):
-        parse_options({"aws_conditional_put": "disabled"}, Cloud.S3)
-    assert dict(parse_options({"aws_conditional_put": "etag"}, Cloud.S3).config) == {"conditional_put": "etag"}
+        parse_options({"aws_conditional_put": "disabled"}, StorageKind.S3)
+    assert dict(parse_options({"aws_conditional_put": "etag"}, StorageKind.S3).config) == {"conditional_put": "etag"}
 
 
 @pytest.mark.parametrize("key", ["AWS_PROFILE", "bucket", "aws_iam_role_arn"])
 def test_the_error_for_a_misplaced_storage_option_says_where_it_belongs(key: str) -> None:
     with pytest.raises(InvalidInputError, match=r"URI|credential_provider="):
-        parse_options({key: "x"}, Cloud.S3)
+        parse_options({key: "x"}, StorageKind.S3)
 
 
 def test_two_spellings_of_one_key_must_agree() -> None:
-    assert dict(parse_options({"region": "a", "AWS_REGION": "a"}, Cloud.S3).config) == {"region": "a"}
+    assert dict(parse_options({"region": "a", "AWS_REGION": "a"}, StorageKind.S3).config) == {"region": "a"}
     with pytest.raises(InvalidInputError, match="second, different value"):
-        parse_options({"region": "a", "AWS_REGION": "b"}, Cloud.S3)
+        parse_options({"region": "a", "AWS_REGION": "b"}, StorageKind.S3)
 
 
 def test_a_local_table_takes_any_known_key_and_uses_none() -> None:
-    options = parse_options({"AWS_REGION": "x", "account_key": "y", "timeout": "1s"}, Cloud.LOCAL)
+    options = parse_options({"AWS_REGION": "x", "account_key": "y", "timeout": "1s"}, StorageKind.LOCAL)
     assert not options.config
     assert not options.client
     with pytest.raises(InvalidInputError, match="region"):
-        parse_options({"AWS_REGOIN": "x"}, Cloud.LOCAL)
+        parse_options({"AWS_REGOIN": "x"}, StorageKind.LOCAL)
 
 
 @pytest.mark.parametrize(
@@ -154,40 +154,40 @@ def test_a_bad_value_is_reported_when_the_table_is_opened(options: dict[str, obj
 @pytest.mark.parametrize(
     ("cloud", "key", "name"),
     [
-        (Cloud.S3, "endpoint_url", "endpoint"),
-        (Cloud.AZURE, "endpoint", "endpoint"),
-        (Cloud.AZURE, "endpoint_url", "endpoint"),
-        (Cloud.AZURE, "AZURE_STORAGE_ENDPOINT_URL", "endpoint"),
-        (Cloud.GCS, "base_url", "base_url"),
-        (Cloud.GCS, "endpoint", "base_url"),
-        (Cloud.GCS, "google_endpoint_url", "base_url"),
+        (StorageKind.S3, "endpoint_url", "endpoint"),
+        (StorageKind.AZURE, "endpoint", "endpoint"),
+        (StorageKind.AZURE, "endpoint_url", "endpoint"),
+        (StorageKind.AZURE, "AZURE_STORAGE_ENDPOINT_URL", "endpoint"),
+        (StorageKind.GCS, "base_url", "base_url"),
+        (StorageKind.GCS, "endpoint", "base_url"),
+        (StorageKind.GCS, "google_endpoint_url", "base_url"),
     ],
 )
-def test_each_store_takes_the_url_of_another_server(cloud: Cloud, key: str, name: str) -> None:
+def test_each_store_takes_the_url_of_another_server(cloud: StorageKind, key: str, name: str) -> None:
     assert dict(parse_options({key: "https://x"}, cloud).config) == {name: "https://x"}
 
 
 @pytest.mark.parametrize(
     ("cloud", "value", "problem"),
     [
-        (Cloud.S3, "ftp://127.0.0.1:9000", "ftp:// is not a scheme of web servers"),
-        (Cloud.S3, "s3://bucket", "s3:// is not a scheme of web servers"),
+        (StorageKind.S3, "ftp://127.0.0.1:9000", "ftp:// is not a scheme of web servers"),
+        (StorageKind.S3, "s3://bucket", "s3:// is not a scheme of web servers"),
         (
-            Cloud.AZURE,
+            StorageKind.AZURE,
             "abfss://container@account",
             "or http://127.0.0.1:10000/devstoreaccount1 with allow_http: abfss://",
         ),
-        (Cloud.AZURE, "127.0.0.1:10000/devstoreaccount1", "http:// or https:// is missing"),
+        (StorageKind.AZURE, "127.0.0.1:10000/devstoreaccount1", "http:// or https:// is missing"),
         (
-            Cloud.GCS,
+            StorageKind.GCS,
             "gs://bucket",
             "such as https://storage.example.com, or http://127.0.0.1:4443 with allow_http: gs://",
         ),
-        (Cloud.GCS, "https://", "no server follows"),
-        (Cloud.GCS, "secret password://x", "another:// is not a scheme of web servers"),
+        (StorageKind.GCS, "https://", "no server follows"),
+        (StorageKind.GCS, "secret password://x", "another:// is not a scheme of web servers"),
     ],
 )
-def test_an_endpoint_with_a_wrong_scheme_is_refused_by_its_name(cloud: Cloud, value: str, problem: str) -> None:
+def test_an_endpoint_with_a_wrong_scheme_is_refused_by_its_name(cloud: StorageKind, value: str, problem: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         parse_options({"endpoint_url": value}, cloud)
     assert "endpoint_url takes a complete URL" in str(caught.value)
@@ -198,12 +198,12 @@ def test_an_endpoint_with_a_wrong_scheme_is_refused_by_its_name(cloud: Cloud, va
 @pytest.mark.parametrize("key", ["endpoint", "AWS_ENDPOINT_URL", "endpoint_url_s3", "sts_endpoint"])
 def test_an_endpoint_without_its_scheme_is_refused_before_the_client_panics_over_it(key: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{key} takes a complete URL, such as https://") as caught:
-        parse_options({key: "user:hush@localhost:9000"}, Cloud.S3)
+        parse_options({key: "user:hush@localhost:9000"}, StorageKind.S3)
     assert "hush" not in str(caught.value)
 
 
 def test_no_message_and_no_text_of_the_options_shows_a_secret() -> None:
-    options = parse_options({"secret_access_key": "hush-hush", "access_key_id": "AKIA1234"}, Cloud.S3)
+    options = parse_options({"secret_access_key": "hush-hush", "access_key_id": "AKIA1234"}, StorageKind.S3)
     assert "hush" not in repr(options)
     text = "PUT https://me:pw@host/k?X-Amz-Signature=abcdef&sig=qwerty hush-hush AKIA1234 Authorization: Bearer tok"
     shown = redact(text, options.secrets())
@@ -289,7 +289,7 @@ def test_a_file_uri_is_decoded_and_a_plain_path_is_not() -> None:
 
 def test_every_key_is_on_the_page_that_an_error_names() -> None:
     with pytest.raises(InvalidInputError) as caught:
-        parse_options({"nothing_like_it": "x"}, Cloud.LOCAL)
+        parse_options({"nothing_like_it": "x"}, StorageKind.LOCAL)
     page = re.search(r"docs/\S+\.md", caught.value.message)
     assert page is not None
     reported = set(re.findall(r"`([a-z0-9_]+)`", (ROOT / page[0]).read_text()))
@@ -297,8 +297,8 @@ def test_every_key_is_on_the_page_that_an_error_names() -> None:
     assert keys <= reported, sorted(keys - reported)
 
 
-@pytest.mark.parametrize("cloud", Cloud)
-def test_an_unknown_key_is_answered_in_a_line_with_the_nearest_one(cloud: Cloud) -> None:
+@pytest.mark.parametrize("cloud", StorageKind)
+def test_an_unknown_key_is_answered_in_a_line_with_the_nearest_one(cloud: StorageKind) -> None:
     with pytest.raises(InvalidInputError, match="Did you mean 'timeout'") as caught:
         parse_options({"time_out": "1"}, cloud)
     assert len(caught.value.message) < 200

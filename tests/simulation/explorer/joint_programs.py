@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from explorer.run import Run
     from explorer.session import Session
     from explorer.world import World
-    from txlog.core.versions.decisions.prepared import Place
+    from txlog.core.versions.decisions.prepared import PreparedTable
     from txlog.snapshot import Snapshot
 
 __all__ = [
@@ -184,7 +184,7 @@ def _added(world: World) -> set[str]:
     }
 
 
-def _opened_at(place: Place, like: Any) -> OpenTable:
+def _opened_at(place: PreparedTable, like: Any) -> OpenTable:
     """The tables of a story have no location that a process could open; those of other tests have."""
     stores: dict[str, Any] | None = getattr(like.store.log, "beside", None)
     if stores is None:

@@ -15,7 +15,7 @@ import orjson
 from txlog.core.format.actions import Action, ActionError, AddDecoder, CommitInfo, action_from_json
 from txlog.errors import CorruptLogError
 
-__all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit", "require_within"]
+__all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "LogLimits", "parse_actions", "parse_commit", "require_within"]
 
 _LARGE_BYTES = 64 << 10
 """From this size on, it pays to make a decoder of ``add`` lines."""
@@ -33,7 +33,7 @@ _REPAIR = (
 )
 
 
-class Limits(msgspec.Struct, frozen=True):
+class LogLimits(msgspec.Struct, frozen=True):
     """Limits on what reading one file of the log may cost. A file above them is refused with ``CorruptLogError``.
 
     They are far above what real tables need, and are defined only here:
@@ -67,7 +67,7 @@ class Limits(msgspec.Struct, frozen=True):
         return self.checkpoint_memory_min_bytes + 200 * size_bytes
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = LogLimits()
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -108,7 +108,7 @@ def parse_commit(
     *,
     name: str | None = None,
     table: str | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: LogLimits = DEFAULT_LIMITS,
     files: bool = True,
 ) -> Commit:
     """Parse a commit. With ``files=False`` the lines of data files are counted but skipped unparsed.
@@ -158,7 +158,7 @@ def parse_actions(
     *,
     version: int | None = None,
     table: str | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: LogLimits = DEFAULT_LIMITS,
     files: bool = True,
 ) -> Iterator[Action | None]:
     """The actions of one newline-delimited file, one per line; None for an unknown or skipped one.
@@ -198,7 +198,7 @@ def parse_actions(
             raise _corrupt(f"line {number} of {name}: {error}", name, number, version, table) from None
 
 
-def require_within(limits: Limits, body: bytes, version: int) -> None:
+def require_within(limits: LogLimits, body: bytes, version: int) -> None:
     """Raise ``CorruptLogError`` for a commit to send that `parse_commit` would refuse for its size.
 
     This costs nothing for a commit that is smaller than the longest allowed line: its lines are not searched.
@@ -218,7 +218,7 @@ def require_within(limits: Limits, body: bytes, version: int) -> None:
     _check_size(number, limits.actions, "lines", name, version, None)
 
 
-def _too_long(line_bytes: int, limits: Limits) -> str | None:
+def _too_long(line_bytes: int, limits: LogLimits) -> str | None:
     if line_bytes <= limits.line_bytes:
         return None
     return f"is {line_bytes} bytes long, more than the limit of {limits.line_bytes}"

@@ -1,8 +1,8 @@
 """Table features: what a table requires of readers and writers, by name, and what this release supports.
 
-In: the ``protocol`` action, and the metadata, which shows whether a feature is in use (`Usage`). Out: nothing, or an
-UnsupportedFeatureError naming every unsupported feature before anything is written; and the protocol that a new or
-changed table needs. PROTOCOL.md, "Table Features", "Valid Feature Names in Table Features", "Reader/Writer Version
+In: the ``protocol`` action, and the metadata, which shows whether a feature is in use (`FeatureUsage`). Out: nothing,
+or an UnsupportedFeatureError naming every unsupported feature before anything is written; and the protocol that a new
+or changed table needs. PROTOCOL.md, "Table Features", "Valid Feature Names in Table Features", "Reader/Writer Version
 Requirements".
 """
 
@@ -35,9 +35,9 @@ __all__ = [
     "CHECKPOINT_PROTECTION",
     "DELETED_BRANCH",
     "FEATURE_NAMES",
-    "Usage",
+    "FeatureUsage",
+    "check_can_maintain",
     "check_can_read",
-    "check_can_tend",
     "check_can_write",
     "check_owner",
     "check_promises",
@@ -82,7 +82,7 @@ def check_can_read(protocol: Protocol, metadata: Metadata) -> None:
 
     Raises CorruptLogError if the protocol action contradicts itself.
     """
-    _check_can_read(protocol, Usage.of(metadata))
+    _check_can_read(protocol, FeatureUsage.of(metadata))
 
 
 def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
@@ -96,7 +96,7 @@ def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
     _check_can_change(protocol, metadata, "write", set())
 
 
-def check_can_tend(protocol: Protocol, metadata: Metadata) -> None:
+def check_can_maintain(protocol: Protocol, metadata: Metadata) -> None:
     """The same for a commit that makes no new data file, such as a vacuum: rules for new files do not apply to it."""
     _check_can_change(protocol, metadata, "maintain", _RULES_OF_NEW_FILES)
 
@@ -137,11 +137,11 @@ def check_owner(
 
 def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: Set[str]) -> None:
     """``kept`` are features whose requirements the change meets by itself."""
-    usage = Usage.of(metadata)
+    usage = FeatureUsage.of(metadata)
     _check_can_read(protocol, usage)
     if protocol.min_writer_version > WRITER_FEATURES_VERSION:
         raise _version_error("writer", protocol.min_writer_version, WRITER_FEATURES_VERSION)
-    present = (feature.name for feature in _FEATURES if feature.write is _Can.UNLESS_USED and feature.used(usage))
+    present = (feature.name for feature in _FEATURES if feature.write is _Support.UNLESS_USED and feature.used(usage))
     names = dict.fromkeys((*_writer_features(protocol), *present))
     refused = [name for name in names if name not in kept and not _allowed(name, usage, reading=False)]
     if refused:
@@ -182,7 +182,7 @@ def stores_partition_columns(protocol: Protocol, metadata: Metadata) -> bool:
     compatibility, of a feature of its own, and what a property wishes. Readers take the values from the log anyway."""
     if not metadata.partition_columns:
         return False
-    usage = Usage(Struct(()), metadata.configuration)
+    usage = FeatureUsage(Struct(()), metadata.configuration)
     features = _writer_features(protocol)
     if usage.enabled(PARTITION_COLUMNS_IN_FILES) or "materializePartitionColumns" in features:
         return True
@@ -199,7 +199,7 @@ def protocol_for(schema: Struct, properties: Mapping[str, str]) -> Protocol:
     ``delta.minReaderVersion``, ``delta.minWriterVersion`` and ``delta.feature.<name>`` = ``supported`` ask
     for more. Raises UnsupportedFeatureError naming a feature txlog could not write.
     """
-    usage = Usage(schema, properties)
+    usage = FeatureUsage(schema, properties)
     return _minimal(("appendOnly", "invariants", *_needed(usage)), (), *_floor(usage))
 
 
@@ -209,7 +209,7 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
     Nothing is ever removed. Raises UnsupportedFeatureError naming a feature txlog could not write.
     """
     _check_shape(protocol)
-    usage = Usage(schema, properties)
+    usage = FeatureUsage(schema, properties)
     for_readers = _reader_features(protocol)
     present = (*_writer_features(protocol), *for_readers)
     missing = [name for name in _needed(usage) if name not in present and f"{name}{_PREVIEW}" not in present]
@@ -243,7 +243,7 @@ def needed_by(name: str, protocol: Protocol) -> list[str]:
 def use_of(name: str, metadata: Metadata) -> str | None:
     """What of the metadata uses a feature, in words; None if nothing does."""
     feature = _BY_NAME.get(name)
-    return None if feature is None or not feature.used(Usage.of(metadata)) else feature.needed_by or name
+    return None if feature is None or not feature.used(FeatureUsage.of(metadata)) else feature.needed_by or name
 
 
 def is_for_readers(name: str) -> bool:
@@ -267,7 +267,7 @@ def without_feature(protocol: Protocol, name: str, *, protects_history: bool = T
 
 def features_in_use(metadata: Metadata) -> frozenset[str]:
     """The features whose use shows in the metadata, and what these require."""
-    usage = Usage.of(metadata)
+    usage = FeatureUsage.of(metadata)
     used = [feature for feature in _FEATURES if feature.used(usage)]
     return frozenset([name for feature in used for name in (feature.name, *feature.requires)])
 
@@ -287,7 +287,7 @@ def merged(one: Protocol, other: Protocol) -> Protocol:
 # --- the features ------------------------------------------------------------------------------
 
 
-class _Can(Enum):
+class _Support(Enum):
     YES = "yes"
     UNLESS_USED = "unless used"
     NO = "no"
@@ -301,41 +301,41 @@ class _Feature(msgspec.Struct, frozen=True):
     """
 
     name: str
-    write: _Can
-    used: Callable[[Usage], bool]
+    write: _Support
+    used: Callable[[FeatureUsage], bool]
     needed_by: str = ""
-    read: _Can = _Can.YES
+    read: _Support = _Support.YES
     requires: tuple[str, ...] = ()
     is_reader_feature: bool = False
     legacy: tuple[int, int] | None = None
     type: str = ""
 
 
-def _never(usage: Usage) -> bool:
+def _never(usage: FeatureUsage) -> bool:
     return False
 
 
-def _property(key: str) -> Callable[[Usage], bool]:
+def _property(key: str) -> Callable[[FeatureUsage], bool]:
     return lambda usage: usage.enabled(key)
 
 
-def _mark(marker: str) -> Callable[[Usage], bool]:
+def _mark(marker: str) -> Callable[[FeatureUsage], bool]:
     return lambda usage: usage.marked(marker)
 
 
-def _has_constraints(usage: Usage) -> bool:
+def _has_constraints(usage: FeatureUsage) -> bool:
     return any(key.startswith(CONSTRAINT_PREFIX) for key in usage.configuration)
 
 
-def _type_of(feature: str) -> Callable[[Usage], bool]:
+def _type_of(feature: str) -> Callable[[FeatureUsage], bool]:
     return lambda usage: usage.needs(feature)
 
 
-def _uses_v2_checkpoints(usage: Usage) -> bool:
+def _uses_v2_checkpoints(usage: FeatureUsage) -> bool:
     return usage.configuration.get("delta.checkpointPolicy", "classic").strip().lower() == "v2"
 
 
-def _maps_columns(usage: Usage) -> bool:
+def _maps_columns(usage: FeatureUsage) -> bool:
     return mapping_mode(usage.configuration) != "none"
 
 
@@ -344,17 +344,19 @@ _VARIANT_TYPE = ("variantType", f"variantType{_PREVIEW}")
 _VARIANT_SHREDDING = ("variantShredding", f"variantShredding{_PREVIEW}")
 
 
-def _variants(name: str, write: _Can, used: Callable[[Usage], bool], needed_by: str, read: _Can = _Can.YES) -> _Feature:
+def _variants(
+    name: str, write: _Support, used: Callable[[FeatureUsage], bool], needed_by: str, read: _Support = _Support.YES
+) -> _Feature:
     return _Feature(name, write, used, needed_by, read, is_reader_feature=True, type="variant")
 
 
 def _iceberg_compat(version: int, *requires: str) -> _Feature:
     key = ICEBERG_COMPAT[version]
     needed = ("columnMapping", *requires)
-    return _Feature(f"icebergCompatV{version}", _Can.YES, _property(key), key, requires=needed)
+    return _Feature(f"icebergCompatV{version}", _Support.YES, _property(key), key, requires=needed)
 
 
-_YES, _UNLESS_USED, _NO = _Can.YES, _Can.UNLESS_USED, _Can.NO
+_YES, _UNLESS_USED, _NO = _Support.YES, _Support.UNLESS_USED, _Support.NO
 
 _FEATURES: tuple[_Feature, ...] = (
     _Feature("appendOnly", _YES, _property("delta.appendOnly"), legacy=(1, 2)),
@@ -426,7 +428,7 @@ _UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableCha
 # --- what a protocol holds and what a table needs -----------------------------------------------------------------
 
 
-def _check_can_read(protocol: Protocol, usage: Usage) -> None:
+def _check_can_read(protocol: Protocol, usage: FeatureUsage) -> None:
     _check_shape(protocol)
     if protocol.min_reader_version > READER_FEATURES_VERSION:
         raise _version_error("reader", protocol.min_reader_version, READER_FEATURES_VERSION)
@@ -454,7 +456,7 @@ def _check_can_read(protocol: Protocol, usage: Usage) -> None:
         )
 
 
-def _check_packages(protocol: Protocol, usage: Usage) -> None:
+def _check_packages(protocol: Protocol, usage: FeatureUsage) -> None:
     """Raise UnsupportedFeatureError if an installed package makes a type that the table uses, and cannot do it here."""
     used = {_BY_NAME[name].type for name in _reader_features(protocol) if _BY_NAME[name].used(usage)} - {""}
     if used:
@@ -516,12 +518,12 @@ def _writer_features(protocol: Protocol) -> tuple[str, ...]:
     )
 
 
-def _allowed(name: str, usage: Usage, *, reading: bool) -> bool:
+def _allowed(name: str, usage: FeatureUsage, *, reading: bool) -> bool:
     feature = _BY_NAME.get(name)
     if feature is None:
         return False
     can = feature.read if reading else feature.write
-    if can is _Can.YES or (can is _Can.UNLESS_USED and not feature.used(usage)):
+    if can is _Support.YES or (can is _Support.UNLESS_USED and not feature.used(usage)):
         return True
     if not feature.type:
         return False
@@ -530,7 +532,7 @@ def _allowed(name: str, usage: Usage, *, reading: bool) -> bool:
     return is_supported(feature.type)
 
 
-def _needed(usage: Usage) -> tuple[str, ...]:
+def _needed(usage: FeatureUsage) -> tuple[str, ...]:
     """The features in use or requested by ``delta.feature.*``; txlog must be able to write all of them."""
     requested = [key.removeprefix(FEATURE_PREFIX) for key in usage.configuration if key.startswith(FEATURE_PREFIX)]
     names = [each.name for each in _FEATURES if each.used(usage) and not each.name.endswith(_PREVIEW)]
@@ -544,7 +546,7 @@ def _needed(usage: Usage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _floor(usage: Usage) -> tuple[int, int]:
+def _floor(usage: FeatureUsage) -> tuple[int, int]:
     """The versions that properties ask for.
 
     Raises InvalidInputError if they are not numbers; ``validate`` checks that.
@@ -593,7 +595,7 @@ def _is_reader_feature(name: str) -> bool:
     return feature is not None and feature.is_reader_feature
 
 
-def _feature_error(action: str, names: Sequence[str], usage: Usage) -> UnsupportedFeatureError:
+def _feature_error(action: str, names: Sequence[str], usage: FeatureUsage) -> UnsupportedFeatureError:
     shown = []
     for name in names:
         feature = _BY_NAME.get(name)
@@ -632,14 +634,14 @@ _SCHEMA_MARKERS = (
 )
 
 
-class Usage(msgspec.Struct, frozen=True):
+class FeatureUsage(msgspec.Struct, frozen=True):
     """The metadata that shows which features are in use."""
 
     schema: Struct
     configuration: Mapping[str, str]
 
     @classmethod
-    def of(cls, metadata: Metadata) -> Usage:
+    def of(cls, metadata: Metadata) -> FeatureUsage:
         """Parses the schema only if its text may contain something relevant: this runs at every commit."""
         matters = any(marker in metadata.schema_string for marker in _SCHEMA_MARKERS)
         schema = parse_schema(metadata.schema_string) if matters else Struct(())

@@ -42,11 +42,11 @@ __all__ = [
     "Array",
     "DataType",
     "Decimal",
-    "Facts",
     "Field",
     "Map",
     "Primitive",
     "Struct",
+    "TypeFacts",
     "as_variant_struct",
     "backquoted",
     "field_at",
@@ -81,11 +81,11 @@ class Primitive(msgspec.Struct, frozen=True):
     name: str
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> TypeFacts:
         return PRIMITIVES[self.name]
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class TypeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What readers, writers and doors have to know of a type without parameters.
 
     Attributes:
@@ -213,16 +213,18 @@ VOID = Primitive("void")
 _VARIANT_MARK = {b"variant": b"true"}
 """By this PySpark tells the struct of a variant from a plain one."""
 
-PRIMITIVES: Mapping[str, Facts] = {
-    "string": Facts(
+PRIMITIVES: Mapping[str, TypeFacts] = {
+    "string": TypeFacts(
         arrow=pa.string(),
         takes=(pa.large_string(), pa.string_view()),
         parsed=("TEXT", "VARCHAR"),
         iceberg="string",
         duckdb="VARCHAR",
     ),
-    "byte": Facts(arrow=pa.int8(), sql="tinyint", parsed=("TINYINT",), stored="i1", iceberg="int", duckdb="TINYINT"),
-    "short": Facts(
+    "byte": TypeFacts(
+        arrow=pa.int8(), sql="tinyint", parsed=("TINYINT",), stored="i1", iceberg="int", duckdb="TINYINT"
+    ),
+    "short": TypeFacts(
         arrow=pa.int16(),
         takes=(pa.uint8(),),
         sql="smallint",
@@ -231,7 +233,7 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="int",
         duckdb="SMALLINT",
     ),
-    "integer": Facts(
+    "integer": TypeFacts(
         arrow=pa.int32(),
         takes=(pa.uint16(),),
         sql="int",
@@ -240,7 +242,7 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="int",
         duckdb="INTEGER",
     ),
-    "long": Facts(
+    "long": TypeFacts(
         arrow=pa.int64(),
         takes=(pa.uint32(),),
         sql="bigint",
@@ -249,7 +251,7 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="long",
         duckdb="BIGINT",
     ),
-    "float": Facts(
+    "float": TypeFacts(
         arrow=pa.float32(),
         takes=(pa.float16(),),
         parsed=("FLOAT",),
@@ -258,9 +260,9 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="float",
         duckdb="FLOAT",
     ),
-    "double": Facts(arrow=pa.float64(), parsed=("DOUBLE",), stored="f8", iceberg="double", duckdb="DOUBLE"),
-    "boolean": Facts(arrow=pa.bool_(), parsed=("BOOLEAN",), has_bounds=False, iceberg="boolean", duckdb="BOOLEAN"),
-    "binary": Facts(
+    "double": TypeFacts(arrow=pa.float64(), parsed=("DOUBLE",), stored="f8", iceberg="double", duckdb="DOUBLE"),
+    "boolean": TypeFacts(arrow=pa.bool_(), parsed=("BOOLEAN",), has_bounds=False, iceberg="boolean", duckdb="BOOLEAN"),
+    "binary": TypeFacts(
         arrow=pa.binary(),
         takes=(pa.large_binary(), pa.binary_view(), pa.binary(16)),
         parsed=("BINARY",),
@@ -268,7 +270,7 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="binary",
         duckdb="BLOB",
     ),
-    "date": Facts(
+    "date": TypeFacts(
         arrow=pa.date32(),
         takes=(pa.date64(),),
         parsed=("DATE",),
@@ -277,14 +279,14 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="date",
         duckdb="DATE",
     ),
-    "timestamp": Facts(
+    "timestamp": TypeFacts(
         arrow=pa.timestamp("us", "UTC"),
         parsed=("TIMESTAMP", "TIMESTAMPLTZ", "TIMESTAMPTZ"),
         stored="i8",
         iceberg="timestamptz",
         duckdb="TIMESTAMPTZ",
     ),
-    "timestamp_ntz": Facts(
+    "timestamp_ntz": TypeFacts(
         arrow=pa.timestamp("us"),
         parsed=("TIMESTAMPNTZ",),
         stored="i8",
@@ -292,7 +294,7 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="timestamp",
         duckdb="TIMESTAMP",
     ),
-    "variant": Facts(
+    "variant": TypeFacts(
         arrow=pa.struct(
             [
                 pa.field("value", pa.binary(), nullable=False),
@@ -308,7 +310,7 @@ PRIMITIVES: Mapping[str, Facts] = {
         iceberg="variant",
         duckdb='STRUCT("value" BLOB, "metadata" BLOB)',
     ),
-    "void": Facts(arrow=pa.null(), is_ordered=False, has_bounds=False, duckdb="INTEGER"),
+    "void": TypeFacts(arrow=pa.null(), is_ordered=False, has_bounds=False, duckdb="INTEGER"),
 }
 """Every type without parameters, by its name. A new type has its line here, and what only it does where that is done:
 other modules ask this table, and do not name types that they treat alike."""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 from txlog.core.format.actions import Metadata, Protocol
-from txlog.core.format.features import DELETED_BRANCH, Usage, features_in_use, features_of
+from txlog.core.format.features import DELETED_BRANCH, FeatureUsage, features_in_use, features_of
 from txlog.core.format.schema import Struct, parse_schema
 
 __all__ = [
@@ -77,7 +77,7 @@ def new_table_note(protocol: Protocol, metadata: Metadata) -> str | None:
     if _NTZ not in features_of(protocol)[0]:
         return None
     schema = parse_schema(metadata.schema_string)
-    names = ", ".join(field.name for field in schema.fields if Usage(Struct((field,)), {}).needs(_NTZ))
+    names = ", ".join(field.name for field in schema.fields if FeatureUsage(Struct((field,)), {}).needs(_NTZ))
     return (
         f"The times in {names} have no zone, so the table's protocol is {_versions(protocol)}. Readers need {_NTZ}:"
         f" {_READERS[_NTZ]}. Times with a zone, as pyarrow.timestamp('us', 'UTC') has them, need no such reader"

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
     from txlog.core.writing.committable import PendingFile
 
-__all__ = ["Compaction", "Description", "Done", "rows_to_mark"]
+__all__ = ["Compaction", "CompactionOutcome", "RewriteDescription", "rows_to_mark"]
 
 _CLOSE_S = 0.005  # fixed time of every execution
 _VECTOR_S = 0.002  # time to read or write a vector
 
 
-class Done(msgspec.Struct, frozen=True):
+class CompactionOutcome(msgspec.Struct, frozen=True):
     """What the last executed proposal does. Sizes in bytes."""
 
     removed: tuple[AddFile, ...] = ()
@@ -74,7 +74,7 @@ class _Marked(msgspec.Struct):
     descriptor: DeletionVectorDescriptor
 
 
-class Description(msgspec.Struct, frozen=True):
+class RewriteDescription(msgspec.Struct, frozen=True):
     """How history describes the commit: ``operation`` and its parameters, with Spark's names."""
 
     operation: str
@@ -94,7 +94,7 @@ class Compaction:
         open_table: OpenTable,
         version: int,
         bins: Sequence[RewrittenBin],
-        description: Description,
+        description: RewriteDescription,
         unsent: UnsentFiles,
         *,
         random_prefix_length: int = 0,
@@ -110,7 +110,7 @@ class Compaction:
         adds = [source.add for each in bins for source in each.sources]
         self._by_path = {canonical_path(add.path): add.file_id for add in adds}
         self._followed: tuple[int, Mapping[FileId, AddFile]] = (version, {add.file_id: add for add in adds})
-        self.done = Done()
+        self.done = CompactionOutcome()
         self.has_nothing_left = False
         """Whether it ended because it had to give up every bin."""
 
@@ -152,7 +152,7 @@ class Compaction:
         added = tuple(self._add_of(at, vectors.get(at), stats.get(at)) for at in with_rows)
         builder.remove(*removed)
         builder.add(*added)
-        self.done = Done(
+        self.done = CompactionOutcome(
             tuple(removed),
             added,
             sum(self._new_file(at).num_rows for at in with_rows),
@@ -308,7 +308,7 @@ def rows_to_mark(source: RewrittenFile, live: AddFile, reader: DeletionVectorRea
     return source.numbers(np.setdiff1d(dead, source.dead, assume_unique=True))
 
 
-def operation_metrics(done: Done) -> dict[str, str]:
+def operation_metrics(done: CompactionOutcome) -> dict[str, str]:
     """commitInfo's ``operationMetrics`` of an OPTIMIZE, with Spark's names."""
     sizes = sorted(add.size for add in done.added)
     metrics = {

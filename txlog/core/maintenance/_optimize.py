@@ -38,7 +38,7 @@ from txlog.core.maintenance._bins import (
     grouped,
 )
 from txlog.core.maintenance._clustering import OnFile, check_can_cluster, cluster_bins
-from txlog.core.maintenance._compaction import Compaction, Description, Done
+from txlog.core.maintenance._compaction import Compaction, CompactionOutcome, RewriteDescription
 from txlog.core.maintenance._named_versions import files_of_named, named_versions
 from txlog.core.maintenance._outdated_files import files_with_dropped_columns, files_with_older_types
 from txlog.core.maintenance._tombstone_files import tidy_tombstones, tombstone_upkeep, without_tombstones
@@ -85,7 +85,7 @@ class _Request(msgspec.Struct, frozen=True):
 
     bins_for: Callable[[TableState], list[PlannedBin]]
     rewrite: Rewrite
-    description: Description
+    description: RewriteDescription
     on_progress: OnProgress | None
     workers: Workers
 
@@ -148,7 +148,7 @@ def optimize(
         rewrite = _clustering(open_table, places, settings, columns_of, target_of)
     names = [] if wanted is None else columns_of(newest).names
     asked = operation_parameters(predicate=_predicates(where), auto="true" if is_automatic else "false")
-    description = _with_clustering(Description("OPTIMIZE", asked, user_metadata), names, of_table is not None)
+    description = _with_clustering(RewriteDescription("OPTIMIZE", asked, user_metadata), names, of_table is not None)
     return _run(open_table, _Request(bins_for, rewrite, description, on_progress, places), dry_run=dry_run)
 
 
@@ -161,7 +161,7 @@ def _at_least_one(name: str, value: int | None) -> int | None:
     return None if value is None else whole_number(name, value, at_least=1)
 
 
-def _with_clustering(description: Description, names: Sequence[str], is_own: bool) -> Description:
+def _with_clustering(description: RewriteDescription, names: Sequence[str], is_own: bool) -> RewriteDescription:
     """With the columns as parameters, and as tags of the new files; in Spark's form if the table has CLUSTER BY."""
     by = {"clusterBy": names, "zOrderBy": [], "isFull": "false"} if is_own else {"clusterBy": [], "zOrderBy": names}
     description = replace(description, parameters={**description.parameters, **operation_parameters(**by)})
@@ -210,7 +210,7 @@ def purge(
 
     parameters = operation_parameters(predicate=_predicates(where), applyPurge="true")
 
-    description = Description("REORG", parameters, user_metadata)
+    description = RewriteDescription("REORG", parameters, user_metadata)
     request = _Request(bins_for, _rewriting(open_table, places, {}), description, on_progress, places)
     done = _run(open_table, request, dry_run=dry_run)
     return replace(done, kept_by=_names_that_keep(open_table, done.paths_removed))
@@ -232,7 +232,7 @@ def rewrite_older_types(open_table: OpenTable, workers: GivenWorkers | None = No
 
     tidy_tombstones(open_table, older)
 
-    description = Description("REORG", operation_parameters(predicate=[], applyPurge="false"), None)
+    description = RewriteDescription("REORG", operation_parameters(predicate=[], applyPurge="false"), None)
     _run(
         open_table,
         _Request(bins_for, _rewriting(open_table, places, {}), description, None, places),
@@ -325,7 +325,7 @@ def _commit_group(
     request: _Request,
     done_bytes: int,
     total: int,
-) -> tuple[int | None, Done]:
+) -> tuple[int | None, CompactionOutcome]:
     """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
     files, on_progress = open_table.store.files, progress_of(request.on_progress)
     with open_table.unsent_files() as unsent, UnsentFiles(files) as orders, ExitStack() as until_committed:
@@ -351,7 +351,7 @@ def _commit_group(
             if not plan.has_nothing_left:
                 raise
             logger.info("%s: %s", open_table.uri, error)
-            return None, Done(bins_given_up=len(group))
+            return None, CompactionOutcome(bins_given_up=len(group))
         return result.version, plan.done
 
 
@@ -427,7 +427,7 @@ def _planned(bins: Sequence[PlannedBin]) -> RewriteResult:
     )
 
 
-def _of_group(version: int, done: Done) -> RewriteResult:
+def _of_group(version: int, done: CompactionOutcome) -> RewriteResult:
     return RewriteResult(
         versions=(version,),
         files_removed=len(done.removed),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.operations._batch_write import write_steps
-    from txlog.core.operations._changes import Span, read_changes
+    from txlog.core.operations._changes import VersionSpan, read_changes
     from txlog.core.operations._extension_operations import OPERATIONS, operation
     from txlog.core.operations._follow import CommittedBatch, OnChange, follow_table
-    from txlog.core.operations._follower import Feed, Follower, RowRule, bind_to_feed
+    from txlog.core.operations._follower import FeedSelection, Follower, RowRule, bind_to_feed
     from txlog.core.operations._global_committer import GlobalCommitter
     from txlog.core.operations._history import HISTORY_COLUMNS, History, history_row
     from txlog.core.operations._partitions import partitions_of
@@ -26,10 +26,10 @@ else:
         __name__,
         """
         _batch_write: write_steps
-        _changes: Span read_changes
+        _changes: VersionSpan read_changes
         _extension_operations: OPERATIONS operation
         _follow: CommittedBatch OnChange follow_table
-        _follower: Feed Follower RowRule bind_to_feed
+        _follower: FeedSelection Follower RowRule bind_to_feed
         _global_committer: GlobalCommitter
         _history: HISTORY_COLUMNS History history_row
         _partitions: partitions_of
@@ -46,7 +46,7 @@ __all__ = [
     "HISTORY_COLUMNS",
     "OPERATIONS",
     "CommittedBatch",
-    "Feed",
+    "FeedSelection",
     "Follower",
     "GlobalCommitter",
     "History",
@@ -54,7 +54,7 @@ __all__ = [
     "RegionReplacement",
     "RowCheck",
     "RowRule",
-    "Span",
+    "VersionSpan",
     "WriteOptions",
     "bind_to_feed",
     "check_counted_columns",

@@ -17,7 +17,7 @@ from txlog.core.format.change_data import FEED_FIELDS
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.features import check_can_read
 from txlog.core.format.schema import Field, Struct, fold_name
-from txlog.core.operations._follower import Feed, Follower, bind_to_feed
+from txlog.core.operations._follower import FeedSelection, Follower, bind_to_feed
 from txlog.core.parallel import begin
 from txlog.core.predicates import AnyCondition
 from txlog.core.reading import ChangeReader, Rows, select
@@ -28,10 +28,10 @@ from txlog.core.versions.files import DeltaLog, milliseconds
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 
-__all__ = ["Span", "read_changes"]
+__all__ = ["VersionSpan", "read_changes"]
 
 
-class Span(msgspec.Struct, frozen=True):
+class VersionSpan(msgspec.Struct, frozen=True):
     """Which versions to read, as `Table.changes` takes them: a start by version or time, and an end, or None."""
 
     from_version: Any
@@ -42,7 +42,7 @@ class Span(msgspec.Struct, frozen=True):
 
 def read_changes(
     open_table: OpenTable,
-    span: Span,
+    span: VersionSpan,
     columns: Sequence[str] | None,
     where: AnyCondition | None,
 ) -> Rows:
@@ -62,7 +62,7 @@ def read_changes(
     if columns is not None:
         read = frozenset(f.name for f in fields) | (predicate.columns() if predicate is not None else frozenset())
     selection = select(uri, end)
-    follower = Follower(log, end, selection, read, feed=Feed(fields, predicate))
+    follower = Follower(log, end, selection, read, feed=FeedSelection(fields, predicate))
     commits, times = dated()
     if not commits:
         follower.check_definition(end, end.version)
@@ -72,7 +72,7 @@ def read_changes(
     return Rows(pa.RecordBatchReader.from_batches(reader.schema, batches))
 
 
-def _range(log: DeltaLog, newest: TableState, span: Span) -> tuple[int, int]:
+def _range(log: DeltaLog, newest: TableState, span: VersionSpan) -> tuple[int, int]:
     """The first and the last version, for which times are looked up. The last is one before the first if nothing was
     committed between two times."""
     if (span.from_version is None) == (span.from_timestamp is None):

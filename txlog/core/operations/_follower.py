@@ -45,14 +45,14 @@ from txlog.core.versions.files import DeltaLog
 from txlog.core.wording import advice, call, setting
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 
-__all__ = ["Feed", "Follower", "RowRule", "bind_to_feed"]
+__all__ = ["FeedSelection", "Follower", "RowRule", "bind_to_feed"]
 
 RowRule = Literal["fail", "skip", "added", "skip_deletes"]
 """How to handle a version that removed rows: an error; none of its rows; the rows of all files that it added; or none
 of its rows if it added no file, otherwise an error."""
 
 
-class Feed(msgspec.Struct, frozen=True):
+class FeedSelection(msgspec.Struct, frozen=True):
     """The columns of the table and of the change data feed to return, and which rows (None: all)."""
 
     fields: tuple[Field, ...]
@@ -97,7 +97,7 @@ class Follower:
         selection: Selection,
         read: frozenset[str] | None,
         rule: RowRule = "fail",
-        feed: Feed | None = None,
+        feed: FeedSelection | None = None,
     ) -> None:
         self._log = log
         self.known = known

@@ -23,7 +23,7 @@ from txlog.core import ambient
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import check_can_write
 from txlog.core.format.schema import Struct
-from txlog.core.operations._write_effects import Replaced, write_parameters
+from txlog.core.operations._write_effects import OverwriteEffects, write_parameters
 from txlog.core.operations._write_planning import on_newer_definition, with_existing_table
 from txlog.core.util import logger
 from txlog.core.versions import OpenTable, Steps, ToCommit
@@ -393,7 +393,7 @@ class WriteExecution:
         self._txn_id = ambient.uuid4() if job.commit.transaction else job.job_id
         self._change_files: ChangeFiles | None = None
         self._region: RegionReplacement | None = None
-        self._replaced = Replaced()
+        self._replaced = OverwriteEffects()
         self.metrics = WriteMetrics()
 
     def remaining_work_s(self, state: TableState) -> float:
@@ -449,10 +449,10 @@ class WriteExecution:
             is_reexecutable=is_reexecutable,
         )
 
-    def _replace(self, builder: ProposalBuilder, state: TableState | None) -> Replaced:
+    def _replace(self, builder: ProposalBuilder, state: TableState | None) -> OverwriteEffects:
         job = self._job
         if state is None or job.intent.is_append:
-            return Replaced()
+            return OverwriteEffects()
         if self._region is None:
             from txlog.core.changes.plan import ChangeFiles
             from txlog.core.operations._replaced_files import RegionReplacement

@@ -18,7 +18,7 @@ from txlog.core.operations._global_committer import GlobalCommitter
 from txlog.core.operations._partitions import files_in_partitions
 from txlog.core.operations._replaced_files import RowsReplacement, new_definition
 from txlog.core.operations._unseen_changes import without_unseen
-from txlog.core.operations._write_effects import Replaced
+from txlog.core.operations._write_effects import OverwriteEffects
 from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_for_rows
 from txlog.core.row_rules import NumbersOfPreview
@@ -87,7 +87,7 @@ def _replaced(
         definition = new_definition(job)
         rows = RowsReplacement(open_table, state, predicate, unsent, options.row_mode, definition=definition)
         return rows.would_do(state, without_unseen(open_table, state, job, rows.candidates(state)))
-    replaced = Replaced()
+    replaced = OverwriteEffects()
     live = open_table.log.files(state)
     if partitions is None:
         replaced.remove_whole(*add_files_of(without_unseen(open_table, state, job, live)))

@@ -1,8 +1,9 @@
 """What an overwrite removes from a table version: whole files, and the rows of a predicate in files with other rows.
 
-In: a table version and the region to replace: every row, a predicate's rows, or some partitions. Out: a `Replaced`,
-with its actions in the proposal being built. A predicate's rows are removed as in a delete: by deletion vectors if the
-table enables them, otherwise by copying their files without them. PROTOCOL.md, "Add File and Remove File".
+In: a table version and the region to replace: every row, a predicate's rows, or some partitions. Out: a
+`OverwriteEffects`, with its actions in the proposal being built. A predicate's rows are removed as in a delete: by
+deletion vectors if the table enables them, otherwise by copying their files without them. PROTOCOL.md, "Add File and
+Remove File".
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import partition_key, partitioning_text
-from txlog.core.operations._write_effects import Replaced
+from txlog.core.operations._write_effects import OverwriteEffects
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
@@ -67,7 +68,7 @@ class RegionReplacement:
         """The estimated seconds that `replace` would take on ``state``."""
         return 0.0 if self._rows is None else self._rows.change.remaining_work_s(state)
 
-    def replace(self, builder: ProposalBuilder, state: TableState, files: Sequence[PendingFile]) -> Replaced:
+    def replace(self, builder: ProposalBuilder, state: TableState, files: Sequence[PendingFile]) -> OverwriteEffects:
         """Remove what ``files`` replace from ``state``, and declare what the overwrite depends on.
 
         The caller adds ``files`` after this.
@@ -84,7 +85,7 @@ class RegionReplacement:
         if self._rows is not None:
             return self._replace_rows(self._rows, builder, state)
         open_table, job = self._open_table, self._job
-        replaced = Replaced()
+        replaced = OverwriteEffects()
         live = open_table.log.files(state)
         if job.intent.kind == "overwrite_partitions" and state.partition_columns:
             open_table.log.check_zones(state)
@@ -100,7 +101,7 @@ class RegionReplacement:
         builder.remove(*replaced.removed)
         return replaced
 
-    def _replace_rows(self, rows: RowsReplacement, builder: ProposalBuilder, state: TableState) -> Replaced:
+    def _replace_rows(self, rows: RowsReplacement, builder: ProposalBuilder, state: TableState) -> OverwriteEffects:
         from txlog.core.operations._unseen_changes import without_unseen
 
         change = rows.change
@@ -110,7 +111,7 @@ class RegionReplacement:
         with TxlogError.located(self._open_table.uri, state.version):
             change.apply(state, builder, live)
         done, counts = change.done, change.done.metrics
-        return Replaced(
+        return OverwriteEffects(
             [*done.removed], done.added, counts.rows_deleted, counts.rows_copied, counts.vectors, done.dead_fractions
         )
 
@@ -133,7 +134,7 @@ class RowsReplacement:
         definition: Definition | None = None,
     ) -> None:
         from txlog.core import ambient
-        from txlog.core.changes.plan import RowOptions, change_here, uses_vectors
+        from txlog.core.changes.plan import RowOptions, change_locally, uses_vectors
         from txlog.core.changes.tasks.operations import Condition, DeleteRows
 
         self._open_table, self._definition = open_table, definition
@@ -141,7 +142,7 @@ class RowsReplacement:
         self._condition = Condition(predicate, self._bound_to, ambient.now())
         self._operation = DeleteRows(self._condition)
         self._with_vectors = uses_vectors(state, mode)
-        self.change, _ = change_here(
+        self.change, _ = change_locally(
             open_table,
             state,
             self._operation,
@@ -183,7 +184,9 @@ def new_definition(job: WriteJob) -> Definition | None:
 # --- by partition values ----------------------------------------------------------------------------------------------
 
 
-def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: Predicate, files: pa.Table) -> Replaced:
+def decided_by_partitions(
+    open_table: OpenTable, state: TableState, predicate: Predicate, files: pa.Table
+) -> OverwriteEffects:
     """The live ``files`` whose partition satisfies ``predicate`` (bound to the table's schema).
 
     Raises:
@@ -201,7 +204,7 @@ def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: P
             table=open_table.uri,
             version=state.version,
         )
-    found = Replaced()
+    found = OverwriteEffects()
     with TxlogError.located(open_table.uri, state.version):
         found.remove_whole(*[add for add in add_files_of(files) if decided.holds(add.partition_values)])
     return found

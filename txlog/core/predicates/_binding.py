@@ -31,7 +31,6 @@ from txlog.core.predicates._scope import Context, Scope
 from txlog.core.predicates._unbound import Arithmetic, Column, Sql
 from txlog.core.predicates.terms.predicate import (
     And,
-    Built,
     Comparison,
     In,
     IsNull,
@@ -39,6 +38,7 @@ from txlog.core.predicates.terms.predicate import (
     Or,
     Predicate,
     StartsWith,
+    UnboundCondition,
     bind,
 )
 from txlog.core.predicates.terms.tree import Call, Expression, Value
@@ -259,7 +259,7 @@ def _condition(condition: Predicate, scope: Scope) -> Predicate:
             return Or(_condition(left, scope), _condition(right, scope))
         case Not(operand):
             return Not(_condition(operand, scope))
-        case Built():
+        case UnboundCondition():
             return _built(condition, scope)
         case Comparison(path, _, _, None) | In(path, _, _, None) | StartsWith(path, _, None) | IsNull(path, None):
             found = scope.spelled(path)
@@ -300,7 +300,7 @@ _MADE: dict[str, Callable[..., Expression]] = {
 }
 
 
-def _built(condition: Built, scope: Scope) -> Predicate:
+def _built(condition: UnboundCondition, scope: Scope) -> Predicate:
     operands = [_operand(each, scope) for each in condition.operands]
     make = _MADE.get(condition.name)
     try:

@@ -40,9 +40,9 @@ from txlog.core.predicates._evaluate import evaluate
 from txlog.core.predicates._package_functions import cast_of_package
 from txlog.core.predicates.terms.predicate import (
     And,
+    BooleanExpression,
     Comparison,
     Constant,
-    Holds,
     In,
     IsNull,
     Not,
@@ -51,7 +51,7 @@ from txlog.core.predicates.terms.predicate import (
     StartsWith,
     bind_leaf,
 )
-from txlog.core.predicates.terms.tree import Call, Expression, Reference, Value, Written
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference, Value
 from txlog.core.predicates.terms.types import (
     INTEGER_DIGITS,
     arithmetic_type,
@@ -221,7 +221,7 @@ def instant_of(clock: Expression, near: Expression) -> Expression:
     """The opposite: the instant at which the clock shows it; of two, the one with the offset at ``near``."""
     if clock.type != TIMESTAMP_NTZ or near.type != TIMESTAMP:
         return clock
-    return call("instant", (clock, near), TIMESTAMP, (current_zone(), Written("{}")))
+    return call("instant", (clock, near), TIMESTAMP, (current_zone(), CallSql("{}")))
 
 
 def cast_to(expression: Expression, data_type: DataType) -> Expression:
@@ -243,7 +243,7 @@ def try_cast_to(expression: Expression, data_type: DataType) -> Expression:
     cast = cast_to(expression, data_type)
     if not isinstance(cast, Call) or cast.name != "cast":
         return cast
-    written = Written(f"TRY_CAST({{}} AS {type_name(data_type).upper()})")
+    written = CallSql(f"TRY_CAST({{}} AS {type_name(data_type).upper()})")
     return call("try_cast", (expression,), data_type, (*cast.options, written))
 
 
@@ -272,8 +272,8 @@ def _differing(given: DataType, wanted: DataType) -> str:
 
 def struct_of(kind: Struct, values: Sequence[Expression]) -> Expression:
     """A struct of this type, from the value of each field."""
-    pairs = [f"{Written.of('', name)}, {{}}" for name in kind.names]
-    return Call("struct", tuple(values), kind, (Written(f"named_struct({', '.join(pairs)})"),))
+    pairs = [f"{CallSql.of('', name)}, {{}}" for name in kind.names]
+    return Call("struct", tuple(values), kind, (CallSql(f"named_struct({', '.join(pairs)})"),))
 
 
 def as_condition(expression: Expression) -> Predicate:
@@ -287,7 +287,7 @@ def as_condition(expression: Expression) -> Predicate:
             return bind_leaf(Comparison(path, "=", True), data_type)
     if expression.type != BOOLEAN:
         raise ValueError(f"a condition must be a boolean, not {type_name(expression.type)}")
-    return expression if isinstance(expression, Predicate) else Holds(expression)
+    return expression if isinstance(expression, Predicate) else BooleanExpression(expression)
 
 
 def arithmetic(operator: str, left: Expression, right: Expression) -> Expression:
@@ -491,14 +491,14 @@ def like_any_case(operand: Expression, pattern: str) -> Expression:
     lowered = call("lower", (literal(pattern),), STRING)
     if not isinstance(lowered, Value):
         raise ValueError("engines differ in the lower case of a letter in this ILIKE pattern")
-    return call("ilike", (operand,), BOOLEAN, (lowered.value, Written.of("({} ILIKE ", pattern, after=")")))
+    return call("ilike", (operand,), BOOLEAN, (lowered.value, CallSql.of("({} ILIKE ", pattern, after=")")))
 
 
 def like_column(operand: Expression, pattern: Expression) -> Expression:
     """``operand LIKE pattern``, with another pattern in each row."""
     if operand.type != STRING:
         raise ValueError(f"LIKE takes a string, not {type_name(operand.type)}")
-    return call("like_pattern", (operand, pattern), BOOLEAN, (Written("({} LIKE {})"),))
+    return call("like_pattern", (operand, pattern), BOOLEAN, (CallSql("({} LIKE {})"),))
 
 
 def _check_like(pattern: str) -> None:

@@ -21,7 +21,17 @@ from txlog.core.predicates._kernels import FALLIBLE, KERNELS
 from txlog.core.predicates._lambda_kernels import LAMBDA_KERNELS
 from txlog.core.predicates._package_functions import PackageFunction, package_function
 from txlog.core.predicates._row_filter import comparison, membership
-from txlog.core.predicates.terms.predicate import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
+from txlog.core.predicates.terms.predicate import (
+    And,
+    BooleanExpression,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    StartsWith,
+)
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, Side, Value, walk
 from txlog.errors import InvalidInputError
 
@@ -142,7 +152,7 @@ def _compute(node: Expression, rows: _RowsOfSides) -> Any:
             return pc.is_null(rows.column(path, _bound(node, data_type), "target"))
         case Not(operand):
             return pc.invert(_compute(operand, rows))
-        case Holds(condition):
+        case BooleanExpression(condition):
             return _compute(condition, rows)
     if _is_lazy(node):
         return _compute_lazily(node, rows)

@@ -46,7 +46,7 @@ from txlog.core.predicates._package_functions import package_function
 from txlog.core.predicates._string_functions import STRING_FUNCTIONS
 from txlog.core.predicates._time_functions import TIME_FUNCTIONS, extracted
 from txlog.core.predicates.terms.predicate import Not
-from txlog.core.predicates.terms.tree import Call, Expression, Value, Written
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Value
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_numeric, is_ordered
 
 __all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
@@ -132,7 +132,7 @@ def _whole_digits(name: str, value: Expression, count: int) -> Expression:
     """``ceil(decimal, digits)``."""
     if not isinstance(value.type, Decimal):
         raise ValueError(f"{name}() with a number of digits takes a decimal, not {type_name(value.type)}: CAST it")
-    sql = Written(f"{name}({{}}, {count})")
+    sql = CallSql(f"{name}({{}}, {count})")
     return call("rounded_" + name, (value,), _rounded_type(value.type, _checked_digits(name, count)), (count, sql))
 
 
@@ -196,7 +196,7 @@ def _tried(name: str, operator: str) -> Make:
         made = arithmetic(operator, left, right)
         if not isinstance(made, Call):
             return made
-        return call("try_arithmetic", made.arguments, made.type, (operator, Written(f"{name}({{}}, {{}})")))
+        return call("try_arithmetic", made.arguments, made.type, (operator, CallSql(f"{name}({{}}, {{}})")))
 
     return make
 

@@ -14,7 +14,7 @@ import msgspec
 
 from txlog.core.format.schema import BINARY, BOOLEAN, STRING, TIMES, DataType, Decimal
 from txlog.core.predicates._build import FLIPPED, balanced, call
-from txlog.core.predicates.terms.predicate import And, Constant, Holds, Predicate
+from txlog.core.predicates.terms.predicate import And, BooleanExpression, Constant, Predicate
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, Value
 from txlog.core.predicates.terms.types import is_floating, is_integer
 from txlog.core.predicates.terms.values import Ordered
@@ -111,7 +111,11 @@ def conjuncts(condition: Predicate) -> list[Predicate]:
 
 def _compared(term: Predicate, *operators: str) -> tuple[Expression, str, Expression] | None:
     """The target's value, the operator, and the source's value, of a term that compares one of each side."""
-    if not isinstance(term, Holds) or not isinstance(term.condition, Call) or term.condition.name not in operators:
+    if (
+        not isinstance(term, BooleanExpression)
+        or not isinstance(term.condition, Call)
+        or term.condition.name not in operators
+    ):
         return None
     left, right = term.condition.arguments
     if left.sides == frozenset({"target"}) and right.sides == frozenset({"source"}):

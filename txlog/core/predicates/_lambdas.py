@@ -14,7 +14,7 @@ from typing import Any
 from txlog.core.format.schema import BOOLEAN, INTEGER, Array, DataType, Field, Struct, fold_name, type_name
 from txlog.core.predicates._build import as_condition, convert
 from txlog.core.predicates.terms.predicate import resolve
-from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, Written, captured_name, variable_name
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Path, Reference, captured_name, variable_name
 
 __all__ = ["LAMBDA_FUNCTIONS", "LambdaScope"]
 
@@ -49,7 +49,7 @@ Body = Callable[[Sequence[DataType]], tuple[Expression, LambdaScope]]
 def _called(name: str, values: Expression, body: Expression, scope: LambdaScope, kind: DataType, *more: Any) -> Call:
     names = ", ".join(scope.variables)
     shown = f"{name}({{}}, ({names}) -> {_escaped(_shown(body, scope))})"
-    return Call(name, (values, *scope.captured), kind, (body, *more, Written(shown)))
+    return Call(name, (values, *scope.captured), kind, (body, *more, CallSql(shown)))
 
 
 def _shown(body: Expression, scope: LambdaScope) -> str:
@@ -98,7 +98,7 @@ def _aggregate(values: Expression, first: Expression, body: Body) -> Expression:
             " first to this type"
         )
     names = ", ".join(scope.variables)
-    shown = Written(f"aggregate({{}}, {{}}, ({names}) -> {_escaped(_shown(found, scope))})")
+    shown = CallSql(f"aggregate({{}}, {{}}, ({names}) -> {_escaped(_shown(found, scope))})")
     arguments = (values, convert(first, found.type), *scope.captured)
     return Call("aggregate", arguments, found.type, (found, shown))
 

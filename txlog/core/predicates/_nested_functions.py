@@ -27,7 +27,7 @@ from txlog.core.format.schema import (
 from txlog.core.predicates._build import call, convert, literal, struct_of
 from txlog.core.predicates._operands import Make, constant, typed
 from txlog.core.predicates.terms.predicate import resolve
-from txlog.core.predicates.terms.tree import Call, Expression, Reference, Value, Written
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference, Value
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
 from txlog.core.predicates.terms.values import next_part
 from txlog.errors import InvalidInputError
@@ -108,7 +108,7 @@ def field(value: Expression, name: str) -> Expression:
         raise ValueError(f"{type_name(value.type)} has no field {name}: only structs have fields")
     path, kind = resolve((name,), value.type, "the struct")
     return Call(
-        "field", (value,), kind, (path[0], Written("{}." + path_text(path).replace("{", "{{").replace("}", "}}")))
+        "field", (value,), kind, (path[0], CallSql("{}." + path_text(path).replace("{", "{{").replace("}", "}}")))
     )
 
 
@@ -117,7 +117,7 @@ def _element(name: str, values: Expression, index: Expression) -> Expression:
         raise ValueError(f"{type_name(values.type)} has no elements: only arrays and maps do{next_part(values.type)}")
     if not is_integer(index.type) or index.type == LONG:
         raise ValueError(f"an array is read at a place of type int, not {type_name(index.type)}")
-    options = (Written("{}[{}]"),) if name == "item" else ()
+    options = (CallSql("{}[{}]"),) if name == "item" else ()
     return Call(name, (values, convert(index, INTEGER)), values.type.element, options)
 
 
@@ -125,7 +125,7 @@ def _map_value(values: Expression, key: Expression) -> Expression:
     assert isinstance(values.type, Map)
     if common_type(values.type.key, key.type) != values.type.key:
         raise ValueError(f"the map has keys of type {type_name(values.type.key)}, not {type_name(key.type)}")
-    return Call("map_value", (values, convert(key, values.type.key)), values.type.value, (Written("{}[{}]"),))
+    return Call("map_value", (values, convert(key, values.type.key)), values.type.value, (CallSql("{}[{}]"),))
 
 
 def _array_contains(values: Expression, wanted: Expression) -> Expression:
@@ -153,7 +153,7 @@ def _of_array(name: str, result: Callable[[Array], DataType], *options: Any) -> 
 def _sort_array(values: Expression, ascending: Expression | None = None) -> Expression:
     is_ascending = True if ascending is None else constant(ascending, bool, "sort_array")
     way = "nulls first" if is_ascending else "descending"
-    sql = Written(f"sort_array({{}}, {str(is_ascending).lower()})")
+    sql = CallSql(f"sort_array({{}}, {str(is_ascending).lower()})")
     return _of_array("sort_array", lambda kind: kind, way, sql)(values)
 
 
@@ -252,7 +252,7 @@ def _from_json(text: Expression, schema: Expression) -> Expression:
                 "from_json() reads columns of the types string, int, bigint, double and boolean, and not"
                 f" {field.name} {type_name(field.type)}: write CAST(get_json_object(text, '$.{field.name}') AS type)"
             )
-    sql = Written.of("from_json({}, ", written, after=")")
+    sql = CallSql.of("from_json({}, ", written, after=")")
     return Call("from_json", (typed(text, STRING, "from_json"),), Struct(fields), (sql,))
 
 
@@ -295,7 +295,7 @@ NESTED_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "array_max": (1, 1, _of_array("array_max", lambda kind: kind.element)),
     "array_min": (1, 1, _of_array("array_min", lambda kind: kind.element)),
     "array_join": (2, 2, _array_join),
-    "array_sort": (1, 1, _of_array("sort_array", lambda kind: kind, "nulls last", Written("array_sort({})"))),
+    "array_sort": (1, 1, _of_array("sort_array", lambda kind: kind, "nulls last", CallSql("array_sort({})"))),
     "sort_array": (1, 2, _sort_array),
     "slice": (3, 3, _slice),
     "map_keys": (1, 1, _entries("map_keys")),

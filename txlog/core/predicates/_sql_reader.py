@@ -53,7 +53,7 @@ from txlog.core.predicates._scope import Scope
 from txlog.core.predicates._string_functions import concat
 from txlog.core.predicates._time_functions import between, extracted, moved, shifted_by
 from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate
-from txlog.core.predicates.terms.tree import Call, Expression, Path, Value, Written
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Path, Value
 from txlog.core.predicates.terms.types import is_integer, is_numeric
 from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
 from txlog.errors import InvalidInputError
@@ -337,7 +337,7 @@ class SqlReader:
             return function("shiftleft", [operand, self.value(node.expression)])
         if not is_integer(operand.type):
             raise ValueError(f"~ takes a whole number, not {type_name(operand.type)}")
-        return call("~", (operand,), operand.type, (Written("~{}"),))
+        return call("~", (operand,), operand.type, (CallSql("~{}"),))
 
     def _with_lambda(self, node: exp.Expression, name: str, arguments: Sequence[Any]) -> Expression:
         """``name(values, ..., x -> body)``."""

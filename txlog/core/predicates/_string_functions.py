@@ -25,7 +25,7 @@ from txlog.core.format.schema import (
 from txlog.core.predicates._build import call, cast_to, convert, like, literal
 from txlog.core.predicates._operands import Make, constant, of_types, typed
 from txlog.core.predicates._patterns import java_pattern, java_replacement, matches_empty
-from txlog.core.predicates.terms.tree import Call, Expression, Value, Written
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Value
 from txlog.core.predicates.terms.types import can_cast, common_type, is_integer
 
 __all__ = ["STRING_FUNCTIONS", "concat"]
@@ -67,7 +67,7 @@ def _arrays_in_a_row(values: Sequence[Expression]) -> Expression:
     if kind is None:
         types = ", ".join(sorted({type_name(value.type) for value in values}))
         raise ValueError(f"concat() takes strings, or arrays of one type, not {types}: CAST them")
-    sql = Written(f"concat({', '.join(['{}'] * len(values))})")
+    sql = CallSql(f"concat({', '.join(['{}'] * len(values))})")
     return call("concat_arrays", [convert(value, kind) for value in values], kind, (sql,))
 
 
@@ -104,7 +104,7 @@ def _part_of(text: Expression, position: Expression, length: Expression) -> Expr
     """The same for bytes, from the end, and for positions of each row."""
     given = text if text.type == BINARY else typed(text, STRING, "substring")
     bounds = [typed(each, INTEGER, "substring") for each in (position, length)]
-    return call("part_of", (given, *bounds), given.type, (Written("substring({}, {}, {})"),))
+    return call("part_of", (given, *bounds), given.type, (CallSql("substring({}, {}, {})"),))
 
 
 def _trimmed(name: str, side: str) -> Make:
@@ -119,7 +119,7 @@ def _trimmed(name: str, side: str) -> Make:
 
 
 def _stripped(side: str, text: Expression, letters: Expression) -> Expression:
-    return call("strip", (text, letters), STRING, (side, Written(f"trim({side} {{1}} FROM {{0}})")))
+    return call("strip", (text, letters), STRING, (side, CallSql(f"trim({side} {{1}} FROM {{0}})")))
 
 
 def _btrim(text: Expression, letters: Expression | None = None) -> Expression:
@@ -168,7 +168,7 @@ def _padded(name: str) -> Make:
 
 def _rlike(text: Expression, pattern: Expression) -> Expression:
     written = constant(pattern, str, "rlike")
-    options = java_pattern(written), Written.of("({} RLIKE ", written, after=")")
+    options = java_pattern(written), CallSql.of("({} RLIKE ", written, after=")")
     return call("rlike", (typed(text, STRING, "rlike"),), BOOLEAN, options)
 
 
@@ -180,7 +180,7 @@ def _regexp_replace(text: Expression, pattern: Expression, replacement: Expressi
         raise ValueError(f"{name}() takes a pattern that does not match an empty string, unlike {written!r}")
     replaced = constant(replacement, str, name)
     new = java_replacement(replaced, len(_groups(read)))
-    sql = Written.of("regexp_replace({}, ", written, replaced, after=")")
+    sql = CallSql.of("regexp_replace({}, ", written, replaced, after=")")
     return call(name, (typed(text, STRING, name),), STRING, (read, new, sql))
 
 
@@ -198,7 +198,7 @@ def _regexp_extract(text: Expression, pattern: Expression, group: Expression | N
     for at in reversed(range(len(groups) if number else 0)):
         begin = "(?P<found>" if at == number - 1 else "(?:"
         read = f"{read[: groups[at]]}{begin}{read[groups[at] + 1 :]}"
-    sql = Written.of("regexp_extract({}, ", written, number, after=")")
+    sql = CallSql.of("regexp_extract({}, ", written, number, after=")")
     return call(name, (typed(text, STRING, name),), STRING, (read, sql))
 
 
@@ -207,7 +207,7 @@ def _regexp_count(text: Expression, pattern: Expression) -> Expression:
     read = java_pattern(written, is_test=False, captures=False)
     if matches_empty(read):
         raise ValueError(f"regexp_count() takes a pattern that does not match an empty string, unlike {written!r}")
-    sql = Written.of("regexp_count({}, ", written, after=")")
+    sql = CallSql.of("regexp_count({}, ", written, after=")")
     return call("regexp_count", (typed(text, STRING, "regexp_count"),), INTEGER, (read, sql))
 
 
@@ -225,7 +225,7 @@ def _split(text: Expression, pattern: Expression, limit: Expression | None = Non
         raise ValueError("split() into letters takes no limit")
     if separator and java_pattern(written) != java_pattern(re.sub(r"([^0-9A-Za-z])", r"\\\1", separator)):
         raise ValueError(f"split() takes a text that separates, its special signs escaped, and not {written!r}")
-    sql = Written.of("split({}, ", *((written,) if limit is None else (written, count)), after=")")
+    sql = CallSql.of("split({}, ", *((written,) if limit is None else (written, count)), after=")")
     options = separator, count, sql
     return Call("split", (typed(text, STRING, "split"),), Array(STRING, contains_null=False), options)
 
@@ -250,7 +250,7 @@ def _get_json_object(text: Expression, path: Expression) -> Expression:
         raise ValueError(
             f"{name}() takes a path such as '$.a.b', '$[0]' or '$[''a.b'']', without *, and not {written!r}"
         )
-    sql = Written.of("get_json_object({}, ", written, after=")")
+    sql = CallSql.of("get_json_object({}, ", written, after=")")
     return call(name, (typed(text, STRING, name),), STRING, (tuple(parts), sql))
 
 
@@ -273,7 +273,7 @@ def _sha2(value: Expression, bits: Expression) -> Expression:
     length = constant(bits, int, "sha2") or 256
     if length not in (224, 256, 384, 512):
         raise ValueError(f"sha2() takes 224, 256, 384 or 512 bits, not {length}")
-    return _of_bytes("sha2", STRING, "digest", f"sha{length}", Written.of("sha2({}, ", length, after=")"))(value)
+    return _of_bytes("sha2", STRING, "digest", f"sha{length}", CallSql.of("sha2({}, ", length, after=")"))(value)
 
 
 def _length(value: Expression) -> Expression:
@@ -349,8 +349,8 @@ STRING_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "chr": (1, 1, _of_long("chr")),
     "bin": (1, 1, _of_long("bin")),
     "get_json_object": (2, 2, _get_json_object),
-    "md5": (1, 1, _of_bytes("md5", STRING, "digest", "md5", Written("md5({})"))),
-    "sha1": (1, 1, _of_bytes("sha1", STRING, "digest", "sha1", Written("sha1({})"))),
+    "md5": (1, 1, _of_bytes("md5", STRING, "digest", "md5", CallSql("md5({})"))),
+    "sha1": (1, 1, _of_bytes("sha1", STRING, "digest", "sha1", CallSql("sha1({})"))),
     "sha2": (2, 2, _sha2),
     "crc32": (1, 1, _of_bytes("crc32", LONG)),
     "base64": (1, 1, _of_bytes("base64", STRING)),

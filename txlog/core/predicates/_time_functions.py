@@ -26,7 +26,7 @@ from txlog.core.predicates._build import arithmetic, call, cast_to, clock_of, co
 from txlog.core.predicates._calendar_kernels import DAYS_OF_WEEK, UNITS_BETWEEN
 from txlog.core.predicates._operands import Make, constant, day, instant, moment, of_types, typed
 from txlog.core.predicates._time_patterns import TIME_PATTERNS, pattern_parts
-from txlog.core.predicates.terms.tree import Expression, Value, Written
+from txlog.core.predicates.terms.tree import CallSql, Expression, Value
 from txlog.core.predicates.terms.types import is_integer
 from txlog.core.predicates.terms.values import fit, parse_timestamp
 from txlog.core.predicates.terms.zones import current_zone
@@ -55,7 +55,7 @@ def extracted(word: str, value: Expression) -> Expression:
     if part == "dayofweek_iso":
         return call("+", (TIME_FUNCTIONS["weekday"][2](value), literal(1)), INTEGER)
     if part == "yearofweek":
-        return call(part, (day(value, "EXTRACT"),), INTEGER, (Written("EXTRACT(YEAROFWEEK FROM {})"),))
+        return call(part, (day(value, "EXTRACT"),), INTEGER, (CallSql("EXTRACT(YEAROFWEEK FROM {})"),))
     return TIME_FUNCTIONS[{"week": "weekofyear", "doy": "dayofyear"}.get(part, part)][2](value)
 
 
@@ -84,7 +84,7 @@ def _extracted_second(value: Expression) -> Expression:
     """With the fraction of the second, unlike ``second(value)``."""
     if value.type not in TIMESTAMPS:
         raise ValueError(f"EXTRACT(SECOND FROM ...) takes a timestamp, not {type_name(value.type)}")
-    return call("extract_second", (clock_of(value),), Decimal(8, 6), (Written("EXTRACT(SECOND FROM {})"),))
+    return call("extract_second", (clock_of(value),), Decimal(8, 6), (CallSql("EXTRACT(SECOND FROM {})"),))
 
 
 def _shifted(name: str, what: str) -> Make:
@@ -174,13 +174,13 @@ def _from_epoch(name: str, microseconds: int) -> Make:
     def make(number: Expression) -> Expression:
         if not is_integer(number.type):
             raise ValueError(f"{name}() takes a whole number, not {type_name(number.type)}: CAST it")
-        return call("from_epoch", (convert(number, LONG),), TIMESTAMP, (microseconds, Written(f"{name}({{}})")))
+        return call("from_epoch", (convert(number, LONG),), TIMESTAMP, (microseconds, CallSql(f"{name}({{}})")))
 
     return make
 
 
 def _to_epoch(name: str, microseconds: int) -> Make:
-    options = microseconds, Written(f"{name}({{}})")
+    options = microseconds, CallSql(f"{name}({{}})")
     return lambda value: call("to_epoch", (typed(value, TIMESTAMP, name),), LONG, options)
 
 
@@ -201,7 +201,7 @@ def shifted_by(moment: Expression, count: int, unit: str) -> Expression:
     unit = unit.lower().removesuffix("s")
     if moment.type not in TIMES:
         raise ValueError(f"an interval is added to a date or a timestamp, not to {type_name(moment.type)}")
-    sql = Written(f"({{}} + INTERVAL '{count}' {unit.upper()})")
+    sql = CallSql(f"({{}} + INTERVAL '{count}' {unit.upper()})")
     clock = clock_of(moment)
     if unit in _MONTHS:
         return instant_of(call("interval_months", (clock,), clock.type, (count * _MONTHS[unit], sql)), moment)
@@ -216,7 +216,7 @@ def shifted_by(moment: Expression, count: int, unit: str) -> Expression:
     return call("date_add", (moment, literal(microseconds // _MICROSECONDS["day"])), DATE)
 
 
-def _later(moment: Expression, clock: Expression, microseconds: int, sql: Written) -> Expression:
+def _later(moment: Expression, clock: Expression, microseconds: int, sql: CallSql) -> Expression:
     """As in Spark, the clock shows the same time some whole days later; what is left of the interval has its length."""
     if clock.type == moment.type:
         return call("interval_microseconds", (moment,), moment.type, (microseconds, sql))
@@ -227,7 +227,7 @@ def _later(moment: Expression, clock: Expression, microseconds: int, sql: Writte
     days_later = instant_of(call("interval_microseconds", (clock,), clock.type, (days, sql)), moment)
     if days == microseconds:
         return days_later
-    return call("interval_microseconds", (days_later,), moment.type, (microseconds - days, Written("{}")))
+    return call("interval_microseconds", (days_later,), moment.type, (microseconds - days, CallSql("{}")))
 
 
 # --- between two moments -----------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def _later(moment: Expression, clock: Expression, microseconds: int, sql: Writte
 def _months_between(end: Expression, start: Expression, rounded: Expression | None = None) -> Expression:
     is_rounded = True if rounded is None else constant(rounded, bool, "months_between")
     given = [instant(each, "months_between") for each in (end, start)]
-    sql = Written(f"months_between({{}}, {{}}, {str(is_rounded).lower()})")
+    sql = CallSql(f"months_between({{}}, {{}}, {str(is_rounded).lower()})")
     return call("months_between", given, DOUBLE, (is_rounded, current_zone(), sql))
 
 
@@ -244,7 +244,7 @@ def _next_day(value: Expression, name: Expression) -> Expression:
     written = str(constant(name, str, "next_day"))
     if written.lower() not in DAYS_OF_WEEK:
         raise ValueError(f"next_day() takes a day of the week, such as 'MON', not {written!r}")
-    options = written.lower(), Written.of("next_day({}, ", written, after=")")
+    options = written.lower(), CallSql.of("next_day({}, ", written, after=")")
     return call("next_day", (day(value, "next_day"),), DATE, options)
 
 
@@ -266,7 +266,7 @@ def moved(unit: str, count: Expression, value: Expression) -> Expression:
     size, is_of_days = UNITS_BETWEEN[name], name in ("day", "week")
     if isinstance(count, Value) and isinstance(count.value, int) and (size < 0 or is_of_days):
         return shifted_by(given, count.value, name)
-    clock, number, sql = clock_of(given), convert(count, INTEGER), Written(f"dateadd({name.upper()}, {{1}}, {{0}})")
+    clock, number, sql = clock_of(given), convert(count, INTEGER), CallSql(f"dateadd({name.upper()}, {{1}}, {{0}})")
     if size < 0:
         months = arithmetic("*", number, literal(-size))
         return instant_of(call("add_months", (clock, months), clock.type, (sql,)), given)
@@ -280,7 +280,7 @@ def between(unit: str, start: Expression, end: Expression) -> Expression:
     if name not in UNITS_BETWEEN:
         raise ValueError(f"datediff() takes the units {', '.join(UNITS_BETWEEN)}, not {unit}")
     clocks = [clock_of(instant(each, "datediff")) for each in (start, end)]
-    return call("timestampdiff", clocks, LONG, (name, Written(f"datediff({name.upper()}, {{}}, {{}})")))
+    return call("timestampdiff", clocks, LONG, (name, CallSql(f"datediff({name.upper()}, {{}}, {{}})")))
 
 
 _UNITS_OF_EPOCH: dict[str, Any] = {"seconds": 1_000_000, "millis": 1000, "micros": 1}

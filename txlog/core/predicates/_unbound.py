@@ -14,13 +14,13 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.scalars import plain, scalar_type
 from txlog.core.format.schema import TIMESTAMP
 from txlog.core.predicates.terms.predicate import (
-    Built,
     Comparison,
     In,
     IsNull,
     Not,
     Predicate,
     StartsWith,
+    UnboundCondition,
     operand_text,
 )
 from txlog.core.predicates.terms.tree import Expression, Path, Value
@@ -152,7 +152,7 @@ class Operand:
         Raises:
             InvalidInputError: Where it is bound to a table: it is no boolean.
         """
-        return Built("true", (self,))
+        return UnboundCondition("true", (self,))
 
     def is_null(self) -> Predicate:
         """Rows whose value is null.
@@ -160,7 +160,7 @@ class Operand:
         Returns:
             The condition.
         """
-        return IsNull(self.path) if isinstance(self, Column) else Built("is null", (self,))
+        return IsNull(self.path) if isinstance(self, Column) else UnboundCondition("is null", (self,))
 
     def is_not_null(self) -> Predicate:
         """Rows whose value is not null.
@@ -186,7 +186,7 @@ class Operand:
             raise invalid("values", values, "a list of values")
         given = [_other(value, self) for value in values]
         if not isinstance(self, Column) or any(isinstance(value, Operand | Expression) for value in given):
-            return Built("in", (self, *given))
+            return UnboundCondition("in", (self, *given))
         kept = tuple(value for value in given if value is not None)
         return In(self.path, kept, has_null=len(kept) < len(given))
 
@@ -220,7 +220,9 @@ class Operand:
         found = _other(prefix, self)
         if not isinstance(found, str):
             raise invalid("prefix", prefix, "a string")
-        return StartsWith(self.path, found) if isinstance(self, Column) else Built("starts with", (self, found))
+        return (
+            StartsWith(self.path, found) if isinstance(self, Column) else UnboundCondition("starts with", (self, found))
+        )
 
     def _compare(self, operator: str, other: Any) -> Predicate:
         found = _other(other, self)
@@ -230,7 +232,7 @@ class Operand:
             )
         if isinstance(self, Column) and not isinstance(found, Operand | Expression):
             return Comparison(self.path, operator, found)
-        return Built(operator, (self, found))
+        return UnboundCondition(operator, (self, found))
 
     def _computed(self, operator: str, other: Any, *, is_right: bool = False) -> Operand:
         found = _typed(other, _other(other, self))

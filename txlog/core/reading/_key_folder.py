@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from txlog.core.reading._key_values import FileKeys, KeyValues
 
-__all__ = ["KeyColumns", "KeyFolder", "Near"]
+__all__ = ["KeyColumns", "KeyFolder", "NearbyKeys"]
 
 KeyColumns = tuple[tuple[tuple[str, ...], str], ...]
 """The physical path and the type of each key column."""
@@ -48,7 +48,7 @@ _REQUESTS_AT_ONCE = 16
 _SUFFIX = ".keys"
 
 
-class Near(msgspec.Struct, frozen=True):
+class NearbyKeys(msgspec.Struct, frozen=True):
     """Keys of a data file, ascending, among which are all that are wanted, with their positions and the secret of their
     numbers."""
 
@@ -86,7 +86,7 @@ class KeyFolder:
 
     def near(
         self, adds: Sequence[AddFile], wanted_by: Callable[[bytes], KeyValues | None], *, whole: Collection[FileId] = ()
-    ) -> dict[FileId, Near]:
+    ) -> dict[FileId, NearbyKeys]:
         """What the folder has of each of these data files; others are left out.
 
         ``wanted_by`` returns the wanted keys as numbers made with a secret; None if it cannot. Of ``whole`` files, all
@@ -101,7 +101,7 @@ class KeyFolder:
 
     def _near(
         self, add: AddFile, *, wanted_by: Callable[[bytes], KeyValues | None], whole: Collection[FileId]
-    ) -> Near | None:
+    ) -> NearbyKeys | None:
         look_at_footer: Callable[[], bytes] = partial(self._footer_of, add)
         if not self._has_cheap_calls:
             look_at_footer = begin(look_at_footer)
@@ -113,7 +113,7 @@ class KeyFolder:
                 if wanted is None:
                     return None
                 keys = found.near(None if add.file_id in whole else wanted.numbers)
-                return Near(*keys, wanted, found.header.secret)
+                return NearbyKeys(*keys, wanted, found.header.secret)
         except NotFoundError:
             return None
         except (DamagedKeyFileError, TxlogError, OSError) as error:

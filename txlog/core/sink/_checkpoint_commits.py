@@ -23,7 +23,7 @@ from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, Writ
 from txlog.errors import ConcurrentDeleteReadError, ConcurrentTransactionError, InvalidInputError, NotFoundError
 from txlog.result import WriteResult
 
-__all__ = ["FRESH_MS", "VOID", "CheckpointCommits", "GivenUp", "void_of"]
+__all__ = ["FRESH_MS", "VOID", "CheckpointCommits", "CheckpointGivenUp", "void_of"]
 
 VOID = "txlog-given-up/"
 """How the names begin under which a log says which checkpoints of groups were given up."""
@@ -32,7 +32,7 @@ FRESH_MS = 60 * 60 * 1000
 """Files younger than an hour may always be committed, however short the table's retention is."""
 
 
-class GivenUp(Exception):
+class CheckpointGivenUp(Exception):
     """A table's log says that the checkpoint of a group was given up. Only for its `SinkGroup`."""
 
 
@@ -135,7 +135,7 @@ class CheckpointCommits:
             # Asked before the job is planned: a table that has the checkpoint may have changed in any way since.
             state = self._open_table.log.newest_state()
             if together and self.is_void(mine, state):
-                raise GivenUp
+                raise CheckpointGivenUp
             replayed = self._replay_of_sealed(state, manifest)
             if replayed is not None:
                 return replayed
@@ -159,7 +159,7 @@ class CheckpointCommits:
             return (yield from self._job_steps(job, committables, self._since_ms(staged, fresh_ms)))
         except ConcurrentTransactionError:
             if together and self.is_void(mine, self._open_table.log.newest_state()):
-                raise GivenUp from None
+                raise CheckpointGivenUp from None
             raise
         except ConcurrentDeleteReadError as error:
             if any(each.winner_operation != "VACUUM START" for each in error.reasons):

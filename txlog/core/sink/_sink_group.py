@@ -27,7 +27,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from txlog.core.sink._abandonment import Abandoned, abandonment, give_up_in_log
-from txlog.core.sink._checkpoint_commits import FRESH_MS, GivenUp
+from txlog.core.sink._checkpoint_commits import FRESH_MS, CheckpointGivenUp
 from txlog.core.sink._recovery import Recovery, listed_tasks, stale, tell_sealed_meanwhile
 from txlog.core.sink._sink import Sink
 from txlog.core.sink._staging import Manifest, StagedCheckpoint
@@ -382,7 +382,7 @@ class SinkGroup:
             return None
         try:
             results = self._in_all(lambda sink: self._steps(sink, found, staged[sink], fresh_ms))
-        except GivenUp:
+        except CheckpointGivenUp:
             self._give_up(found, sealed_too=True)
             return {}
         except _EndedMeanwhile:

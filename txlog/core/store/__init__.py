@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from txlog.core.store._probe import ProbeReport, probe_newest_commit, probe_store
     from txlog.core.store._retry import Patience, RetryPolicy
     from txlog.core.store._table_store import TableStore
-    from txlog.core.store._versions import Attempt, FolderVersions, Fork, Mended, VersionFile, VersionLog
+    from txlog.core.store._versions import Attempt, FolderVersions, Fork, RepairedForks, VersionFile, VersionLog
     from txlog.core.store._write_once import write_once
 else:
     from txlog.core.util import face
@@ -54,7 +54,7 @@ else:
         _probe: ProbeReport probe_newest_commit probe_store
         _retry: Patience RetryPolicy
         _table_store: TableStore
-        _versions: Attempt FolderVersions Fork Mended VersionFile VersionLog
+        _versions: Attempt FolderVersions Fork RepairedForks VersionFile VersionLog
         _write_once: write_once
         """,
     )
@@ -74,7 +74,6 @@ __all__ = [
     "LocalLogStore",
     "LogCapabilities",
     "LogStore",
-    "Mended",
     "ObjectMeta",
     "Offer",
     "OfferState",
@@ -83,6 +82,7 @@ __all__ = [
     "Patience",
     "ProbeReport",
     "PutOutcome",
+    "RepairedForks",
     "RetryPolicy",
     "RoundTrip",
     "SkipFolder",

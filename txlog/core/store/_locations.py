@@ -9,20 +9,20 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from txlog.core.format.paths import is_plain_path
 from txlog.core.store._object_client import Location
-from txlog.core.store._options import Cloud
+from txlog.core.store._options import StorageKind
 from txlog.errors import InvalidInputError
 
 __all__ = ["CLOUDS", "cloud_location", "split_uri"]
 
 CLOUDS = {
-    "s3": Cloud.S3,
-    "s3a": Cloud.S3,
-    "gs": Cloud.GCS,
-    "gcs": Cloud.GCS,
-    "az": Cloud.AZURE,
-    "azure": Cloud.AZURE,
-    "abfs": Cloud.AZURE,
-    "abfss": Cloud.AZURE,
+    "s3": StorageKind.S3,
+    "s3a": StorageKind.S3,
+    "gs": StorageKind.GCS,
+    "gcs": StorageKind.GCS,
+    "az": StorageKind.AZURE,
+    "azure": StorageKind.AZURE,
+    "abfs": StorageKind.AZURE,
+    "abfss": StorageKind.AZURE,
 }
 """The cloud by the URI's scheme."""
 
@@ -44,7 +44,7 @@ def cloud_location(uri: str) -> Location:
         )
     bucket = parts.netloc
     config: tuple[tuple[str, str], ...] = ()
-    if cloud is Cloud.AZURE and "@" in parts.netloc:
+    if cloud is StorageKind.AZURE and "@" in parts.netloc:
         bucket, _, host = parts.netloc.partition("@")
         config = _azure_host(host)
     if not bucket or "@" in bucket or ":" in bucket:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import obstore.store
 
-from txlog.core.store._options import Cloud, StorageOptions, environment_secrets, redact
+from txlog.core.store._options import StorageKind, StorageOptions, environment_secrets, redact
 from txlog.core.store._retry import read_again
 from txlog.core.wording import advice
 from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
-    from txlog.core.store._refusals import Answer
+    from txlog.core.store._refusals import ErrorResponse
 
 __all__ = ["Location", "ObjectClient", "answer_of", "is_panic"]
 
@@ -42,7 +42,7 @@ class Location(msgspec.Struct, frozen=True):
     ``config`` is what the URI itself tells the client, such as the account of an Azure container.
     """
 
-    cloud: Cloud
+    cloud: StorageKind
     uri: str
     bucket: str
     prefix: str
@@ -152,7 +152,7 @@ class ObjectClient:
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
         return redact(first, (*self._options.secrets(), *environment_secrets()))[:500]
 
-    def _hint(self, error: BaseException, answer: Answer | None, advised: str = "") -> str:
+    def _hint(self, error: BaseException, answer: ErrorResponse | None, advised: str = "") -> str:
         """What to do next; ``advised`` goes before the advice of the answer."""
         if self._left_behind:
             return (
@@ -199,9 +199,9 @@ class ObjectClient:
 
     def _build(self, *, repeats: bool) -> Any:
         classes = {
-            Cloud.S3: obstore.store.S3Store,
-            Cloud.AZURE: obstore.store.AzureStore,
-            Cloud.GCS: obstore.store.GCSStore,
+            StorageKind.S3: obstore.store.S3Store,
+            StorageKind.AZURE: obstore.store.AzureStore,
+            StorageKind.GCS: obstore.store.GCSStore,
         }
         try:
             return classes[self.location.cloud](
@@ -225,7 +225,7 @@ class ObjectClient:
         config = dict(self._options.config)
         for name, value in self.location.config:
             config.setdefault(name, value)
-        if self.location.cloud is Cloud.S3:
+        if self.location.cloud is StorageKind.S3:
             # Deletes names one at a time; several S3-compatible servers lack the bulk call.
             config.setdefault("disable_bulk_delete", "true")
         return config
@@ -251,7 +251,7 @@ _ABORTABLE = (
 _INSTANCE_ROLE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity|/computeMetadata/")
 
 
-def answer_of(error: BaseException) -> Answer | None:
+def answer_of(error: BaseException) -> ErrorResponse | None:
     """The store's answer in an error of the client; None if it did not answer."""
     from txlog.core.store._refusals import answer_in
 

@@ -37,14 +37,14 @@ from txlog.core.store._base import (
 )
 from txlog.core.store._commit_queue import MachineCommitQueue
 from txlog.core.store._object_client import Location, ObjectClient, answer_of, is_panic
-from txlog.core.store._options import Cloud, StorageOptions, parse_options
+from txlog.core.store._options import StorageKind, StorageOptions, parse_options
 from txlog.core.store._table_store import TableStore
 from txlog.core.util import cached_property
 from txlog.errors import NotFoundError, StorageError, TxlogError
 
 if TYPE_CHECKING:
     from txlog.core.store._external_files import OtherBuckets
-    from txlog.core.store._refusals import Answer
+    from txlog.core.store._refusals import ErrorResponse
 
 __all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "bucket_files", "object_table_store"]
 
@@ -198,7 +198,7 @@ class ObjectFileStore:
 
         try:
             tag = self._client.run("write", path, request)
-            if not is_small or not (self._client.location.cloud is Cloud.AZURE or tag == _md5(payload)):
+            if not is_small or not (self._client.location.cloud is StorageKind.AZURE or tag == _md5(payload)):
                 self.require_size(path, payload.nbytes)
         except TxlogError:
             with contextlib.suppress(TxlogError):  # a lost answer may hide a success; no other writer uses the name
@@ -242,7 +242,7 @@ class ObjectFileStore:
     def _tail(self, path: str) -> tuple[int, bytes] | None:
         """The size and the last bytes. None if one request did not return them, as of an empty object. After a failure,
         the caller makes its own requests, which are retried."""
-        from_end = self._client.location.cloud is not Cloud.AZURE
+        from_end = self._client.location.cloud is not StorageKind.AZURE
         wanted = {"suffix": _TAIL_BYTES} if from_end else (0, _TAIL_BYTES)
         try:
             found = self._client.send_once(lambda store: obstore.get(store, path, options={"range": wanted}))
@@ -499,7 +499,7 @@ def _head(store: Any, path: str) -> Any:
         raise
 
 
-def _is_taken(answer: Answer | None) -> bool:
+def _is_taken(answer: ErrorResponse | None) -> bool:
     return answer is not None and answer.meaning == "exists"
 
 

@@ -53,10 +53,10 @@ def open_store(
     scheme = match[1].lower() if match else "file"
     if scheme == "file" and storage_options is None:  # as in most calls: the options module is slow to import
         return local_table_store(_local_path(text) if match else _from_home(text))
-    from txlog.core.store._options import Cloud, parse_options
+    from txlog.core.store._options import StorageKind, parse_options
 
     if scheme == "file":
-        parse_options(storage_options, Cloud.LOCAL)
+        parse_options(storage_options, StorageKind.LOCAL)
         root = _local_path(text) if match else _from_home(text)
         return local_table_store(root, storage_options, credential_provider)
     from txlog.core.store._locations import cloud_location

@@ -22,7 +22,7 @@ from txlog.core.util import invalid, logger, repr_without
 from txlog.errors import InvalidInputError
 
 __all__ = [
-    "Cloud",
+    "StorageKind",
     "StorageOptions",
     "allows_unsafe_rename",
     "environment_secrets",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-class Cloud(enum.Enum):
+class StorageKind(enum.Enum):
     """The kind of storage a table is on, which determines its option keys."""
 
     LOCAL = "a local disk"
@@ -72,7 +72,7 @@ class StorageOptions(msgspec.Struct, frozen=True):
         return [*self.config.items(), *self.client.items()]
 
 
-def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOptions:
+def parse_options(options: Mapping[str, Any] | None, cloud: StorageKind) -> StorageOptions:
     """Check and translate ``options`` for a table on ``cloud``. Raises InvalidInputError.
 
     On a local disk every known key is accepted and none has a meaning.
@@ -89,12 +89,12 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
             continue
         name = _bare(key, cloud)
         _refuse_by_name(name, key, value)
-        if cloud is Cloud.LOCAL and name in _UNSAFE_RENAME:
+        if cloud is StorageKind.LOCAL and name in _UNSAFE_RENAME:
             continue  # see `allows_unsafe_rename`
         if name in _WITHOUT_EFFECT:
             logger.warning("storage_options: %s is ignored: %s", key, _reason_to_ignore(name))
             continue
-        if cloud is Cloud.LOCAL:
+        if cloud is StorageKind.LOCAL:
             _check_known_anywhere(key)
         elif (known := _CONFIG[cloud].get(name)) is not None:
             _set_once(config, known, _url(key, value, cloud) if known in _URLS else _text(key, value), key)
@@ -111,7 +111,7 @@ def without_secrets(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Options under the caller's names, for pickling, without those that hold a secret on any cloud."""
 
     def is_secret(key: str, value: Any) -> bool:
-        names = (_CONFIG[cloud].get(_bare(key, cloud)) for cloud in Cloud)
+        names = (_CONFIG[cloud].get(_bare(key, cloud)) for cloud in StorageKind)
         return any(_secret_parts(name, value) for name in (key.lower(), *names))
 
     return {key: value for key, value in (options or {}).items() if not is_secret(key, value)}
@@ -180,9 +180,9 @@ def _same(*names: str) -> dict[str, str]:
 
 
 # Each cloud's keys without prefix -> the client's name.
-_CONFIG: dict[Cloud, dict[str, str]] = {
-    Cloud.LOCAL: {},
-    Cloud.S3: {
+_CONFIG: dict[StorageKind, dict[str, str]] = {
+    StorageKind.LOCAL: {},
+    StorageKind.S3: {
         **_same("access_key_id", "secret_access_key", "session_token", "region", "default_region", "endpoint"),
         **_same("checksum_algorithm", "conditional_put", "copy_if_not_exists", "disable_tagging", "imdsv1_fallback"),
         **_same("container_credentials_relative_uri", "container_credentials_full_uri", "metadata_endpoint"),
@@ -196,7 +196,7 @@ _CONFIG: dict[Cloud, dict[str, str]] = {
         "endpoint_url_sts": "sts_endpoint",
         "requester_pays": "request_payer",
     },
-    Cloud.AZURE: {
+    StorageKind.AZURE: {
         **_same("account_name", "account_key", "client_id", "client_secret", "credential_type", "tenant_id"),
         **_same("authority_host", "sas_key", "token", "use_emulator", "use_fabric_endpoint", "encryption_key"),
         **_same("endpoint", "msi_endpoint", "object_id", "msi_resource_id", "federated_token_file", "use_azure_cli"),
@@ -210,7 +210,7 @@ _CONFIG: dict[Cloud, dict[str, str]] = {
         "endpoint_url": "endpoint",
         "identity_endpoint": "msi_endpoint",
     },
-    Cloud.GCS: {
+    StorageKind.GCS: {
         **_same("service_account", "service_account_key", "base_url", "bearer_token", "application_credentials"),
         **_same("skip_signature"),
         "endpoint": "base_url",
@@ -219,11 +219,11 @@ _CONFIG: dict[Cloud, dict[str, str]] = {
     },
 }
 
-_PREFIXES: dict[Cloud, tuple[str, ...]] = {
-    Cloud.LOCAL: ("aws_", "azure_storage_", "azure_", "google_"),
-    Cloud.S3: ("aws_",),
-    Cloud.AZURE: ("azure_storage_", "azure_"),
-    Cloud.GCS: ("google_",),
+_PREFIXES: dict[StorageKind, tuple[str, ...]] = {
+    StorageKind.LOCAL: ("aws_", "azure_storage_", "azure_", "google_"),
+    StorageKind.S3: ("aws_",),
+    StorageKind.AZURE: ("azure_storage_", "azure_"),
+    StorageKind.GCS: ("google_",),
 }
 
 _DURATIONS = frozenset(
@@ -347,7 +347,7 @@ def _reason_to_ignore(name: str) -> str:
     return "it configures another library"
 
 
-def _bare(key: str, cloud: Cloud) -> str:
+def _bare(key: str, cloud: StorageKind) -> str:
     """The key in lower case without the cloud's prefix."""
     name = key.strip().lower()
     for prefix in _PREFIXES[cloud]:
@@ -357,20 +357,22 @@ def _bare(key: str, cloud: Cloud) -> str:
 
 
 def _check_known_anywhere(key: str) -> None:
-    for cloud in (Cloud.S3, Cloud.AZURE, Cloud.GCS):
+    for cloud in (StorageKind.S3, StorageKind.AZURE, StorageKind.GCS):
         name = _bare(key, cloud)
         if name in _CONFIG[cloud] or name in _CLIENT or name in _RETRY:
             return
-    raise _unknown(key, Cloud.LOCAL)
+    raise _unknown(key, StorageKind.LOCAL)
 
 
-def _unknown(key: str, cloud: Cloud) -> InvalidInputError:
+def _unknown(key: str, cloud: StorageKind) -> InvalidInputError:
     import difflib
 
-    clouds = [cloud] if cloud is not Cloud.LOCAL else [Cloud.S3, Cloud.AZURE, Cloud.GCS]
+    clouds = [cloud] if cloud is not StorageKind.LOCAL else [StorageKind.S3, StorageKind.AZURE, StorageKind.GCS]
     known = sorted({name for each in clouds for name in _CONFIG[each]} | _CLIENT | _RETRY)
     near = difflib.get_close_matches(_bare(key, cloud), known, n=1, cutoff=0.6)
-    where = f"{_PAGE} lists the keys of each store" + ("; a local disk needs none" if cloud is Cloud.LOCAL else "")
+    where = f"{_PAGE} lists the keys of each store" + (
+        "; a local disk needs none" if cloud is StorageKind.LOCAL else ""
+    )
     advice = f"Did you mean {near[0]!r}? {where}." if near else f"{where}."
     return InvalidInputError(f"storage_options: there is no key {key!r} for a table on {cloud.value}. {advice}")
 
@@ -390,13 +392,13 @@ def _text(key: str, value: Any) -> str:
 
 
 _URL_EXAMPLES = {
-    Cloud.S3: ("https://s3.example.com", "http://127.0.0.1:9000"),
-    Cloud.AZURE: ("https://account.blob.core.windows.net", "http://127.0.0.1:10000/devstoreaccount1"),
-    Cloud.GCS: ("https://storage.example.com", "http://127.0.0.1:4443"),
+    StorageKind.S3: ("https://s3.example.com", "http://127.0.0.1:9000"),
+    StorageKind.AZURE: ("https://account.blob.core.windows.net", "http://127.0.0.1:10000/devstoreaccount1"),
+    StorageKind.GCS: ("https://storage.example.com", "http://127.0.0.1:4443"),
 }
 
 
-def _url(key: str, value: Any, cloud: Cloud) -> str:
+def _url(key: str, value: Any, cloud: StorageKind) -> str:
     """A URL with its scheme. Without a scheme the client would panic at the first request."""
     text = _text(key, value)
     scheme, separator, rest = text.partition("://")

@@ -1,9 +1,9 @@
 """What the answer of an object store to a failed request means: by the code in it, not by its status alone.
 
 In: the text of the client's error, which has the status of the answer and its body, as XML of S3, Azure and Google or
-as JSON. Out: an ``Answer`` with the store's own words, what it says about the request, and what its reader can do.
-S3's "Error Responses", Azure's "Blob service error codes" and Google's "HTTP status and error codes" list the codes.
-An answer to HEAD has no body, so only its status is known.
+as JSON. Out: an ``ErrorResponse`` with the store's own words, what it says about the request, and what its reader can
+do. S3's "Error Responses", Azure's "Blob service error codes" and Google's "HTTP status and error codes" list the
+codes. An answer to HEAD has no body, so only its status is known.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Answer", "answer_in", "words_of"]
+__all__ = ["ErrorResponse", "answer_in", "words_of"]
 
 Meaning = Literal["refused", "busy", "exists", "unsent"]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ErrorResponse(msgspec.Struct, frozen=True):
     """One answer that is not a success.
 
     ``meaning``: "refused" (nothing was done, and a repeat is refused too), "busy" (it may have been done, or a repeat
@@ -35,10 +35,10 @@ class Answer(msgspec.Struct, frozen=True):
     advice: str
 
 
-def answer_in(text: str) -> Answer | None:
+def answer_in(text: str) -> ErrorResponse | None:
     """The answer that the text of a client's error holds; None if the store did not answer."""
     if (redirected := _REDIRECT.search(text)) is not None:
-        return Answer(301, redirected[0], "refused", "", _REGION)
+        return ErrorResponse(301, redirected[0], "refused", "", _REGION)
     found = _STATUS.search(text)
     if found is None:
         return None
@@ -47,10 +47,10 @@ def answer_in(text: str) -> Answer | None:
     if _is_for_credentials(text):
         is_final = 400 <= status < 500 and status not in _BUSY_STATUSES
         reason = "expired" if _is_expired(code, body) else "missing" if _INSTANCE.search(text) else "wrong"
-        return Answer(status, code, "refused" if is_final else "unsent", reason, _TOKEN_SERVICE)
+        return ErrorResponse(status, code, "refused" if is_final else "unsent", reason, _TOKEN_SERVICE)
     meaning = _meaning(status, code)
     reason, advice = _explained(status, code, body) if meaning == "refused" else ("", _LATER)
-    return Answer(status, code, meaning, reason, advice)
+    return ErrorResponse(status, code, meaning, reason, advice)
 
 
 def words_of(text: str) -> str:

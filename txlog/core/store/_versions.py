@@ -19,7 +19,7 @@ from txlog.core.format.log_names import commit_name, commit_version, version_pre
 from txlog.core.store._base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.core.store._retry import RetryPolicy
 
-__all__ = ["Attempt", "FolderVersions", "Fork", "Mended", "VersionFile", "VersionLog"]
+__all__ = ["Attempt", "FolderVersions", "Fork", "RepairedForks", "VersionFile", "VersionLog"]
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Fork(msgspec.Struct, frozen=True):
     owned: str
 
 
-class Mended(msgspec.Struct, frozen=True):
+class RepairedForks(msgspec.Struct, frozen=True):
     """What was done to forks: published versions that the owner has ``accepted`` again, and its own files that were
     ``given_up`` for what is published."""
 
@@ -108,7 +108,7 @@ class VersionLog(Protocol):
         """The versions of which the folder and the owner have different commits, ascending: what `put` raises
         ForkedTableError for. Raises StorageError."""
 
-    def mend(self, *, give_up: bool) -> Mended:
+    def mend(self, *, give_up: bool) -> RepairedForks:
         """Have the owner accept published versions that it lacks, in order. With ``give_up``, also have it take the
         published commit of a version for its own one.
 
@@ -159,8 +159,8 @@ class FolderVersions:
     def forks(self) -> Sequence[Fork]:
         return ()
 
-    def mend(self, *, give_up: bool) -> Mended:
-        return Mended()
+    def mend(self, *, give_up: bool) -> RepairedForks:
+        return RepairedForks()
 
     def wait_by(self, policy: RetryPolicy) -> None:
         """The store has options for that."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txlog.core.versions._cached_tables import KEPT_MAX, KeptOpen
+    from txlog.core.versions._cached_tables import KEPT_MAX, CachedTable
     from txlog.core.versions._commit_errors import READ_AGAIN, WRITE_AGAIN, raise_conflict
-    from txlog.core.versions._commit_together import Part, commit_together, steps_together
+    from txlog.core.versions._commit_together import TablePart, commit_together, steps_together
     from txlog.core.versions._identity_ranges import GivesNumbers, numbers_of
     from txlog.core.versions._internals import builder_of, open_table_of, state_of
     from txlog.core.versions._open_table import OpenTable, Steps, ToCommit
@@ -24,8 +24,8 @@ else:
     __getattr__, __dir__ = face(
         __name__,
         """
-        _cached_tables: KEPT_MAX KeptOpen
-        _commit_together: Part commit_together steps_together
+        _cached_tables: KEPT_MAX CachedTable
+        _commit_together: TablePart commit_together steps_together
         _identity_ranges: GivesNumbers numbers_of
         _internals: builder_of open_table_of state_of
         _open_table: OpenTable Steps ToCommit
@@ -44,14 +44,14 @@ __all__ = [
     "KEPT_MAX",
     "READ_AGAIN",
     "WRITE_AGAIN",
+    "CachedTable",
     "FollowsCommits",
     "GivesNumbers",
-    "KeptOpen",
     "MakesFollower",
     "OpenTable",
-    "Part",
     "Plan",
     "Steps",
+    "TablePart",
     "ToCommit",
     "builder_of",
     "clean_up_log",

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from txlog.core import ambient
-from txlog.core.format.commit_file import Commit, Limits, require_within
+from txlog.core.format.commit_file import Commit, LogLimits, require_within
 from txlog.core.store import Attempt, VersionLog
 from txlog.core.versions.decisions.proposal import Proposal, commit_bytes, commit_facts
 from txlog.core.versions.decisions.state import TableState
@@ -80,7 +80,7 @@ def encode_attempt(
     attempts: int,
     waited_s: float,
     lost_to: Mapping[str, int],
-    limits: Limits,
+    limits: LogLimits,
 ) -> EncodedAttempt:
     """The next attempt, for ``version``.
 

@@ -15,13 +15,13 @@ from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import TxlogError
 
-__all__ = ["KEPT_MAX", "KeptOpen"]
+__all__ = ["KEPT_MAX", "CachedTable"]
 
 KEPT_MAX = 16
 """Who works on more tables opens the least recently used ones again."""
 
 
-class KeptOpen(NamedTuple):
+class CachedTable(NamedTuple):
     """An open table, and one of its versions, whose commit identifies it among tables at the same location. The commit
     may still be asked for."""
 
@@ -29,7 +29,7 @@ class KeptOpen(NamedTuple):
     state: Callable[[], TableState]
 
     @classmethod
-    def of(cls, open_table: OpenTable, state: TableState) -> KeptOpen:
+    def of(cls, open_table: OpenTable, state: TableState) -> CachedTable:
         """The table, known by the version ``state`` that was loaded."""
         if state.mark is not None:
             return cls(open_table, lambda: state)

@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from txlog.core.format.actions import SetTransaction
     from txlog.core.versions._plan import Plan, Reexecution
     from txlog.core.versions._read_ahead import ReadAhead
-    from txlog.core.versions.decisions.conflicts import Apart
+    from txlog.core.versions.decisions.conflicts import SplitAppends
 
 __all__ = ["CommitRun", "Peers", "RunResult"]
 
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
 
-RunResult: TypeAlias = "CommitOutcome | Apart"
-"""How a run ends without an error. `Apart`: of what was gathered, not all can go on together; of it, the log has only
-what the decision names."""
+RunResult: TypeAlias = "CommitOutcome | SplitAppends"
+"""How a run ends without an error. `SplitAppends`: of what was gathered, not all can go on together; of it, the log has
+only what the decision names."""
 
 
 class Peers:
@@ -334,7 +334,14 @@ class CommitRun:
         except NotFoundError:
             return self._step_over_cleaned_up()
         from txlog.core.versions._commit_errors import next_step_after_conflict, raise_conflict
-        from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Apart, Conflict, Rebase, Reexecute, decide
+        from txlog.core.versions.decisions.conflicts import (
+            AlreadyCommitted,
+            Conflict,
+            Rebase,
+            Reexecute,
+            SplitAppends,
+            decide,
+        )
 
         decision = decide(self.proposal, winners)
         self.read_version = self.proposal.base_version + len(winners)
@@ -350,7 +357,7 @@ class CommitRun:
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
         if self.peers.is_offered:  # the next commit builds on the version of the writer that carried this one
             self._advance(winners, asked)
-        if isinstance(decision, Apart):
+        if isinstance(decision, SplitAppends):
             return decision
         self._make_found_commit_durable(decision.version)
         if isinstance(decision, AlreadyCommitted):

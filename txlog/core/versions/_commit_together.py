@@ -1,6 +1,6 @@
 """Commits one transaction over several tables: in all of them, or in none.
 
-In: a `Part` for each table, planned on a version of it, or writes that each leave their commit to this. Out: a
+In: a `TablePart` for each table, planned on a version of it, or writes that each leave their commit to this. Out: a
 ``WriteResult`` for each. `decisions.prepared` describes the versions that this makes, and ``_in_doubt`` what others do
 with them if this process dies.
 
@@ -36,8 +36,8 @@ from txlog.core.versions.decisions.conflicts import (
     decide_unread,
 )
 from txlog.core.versions.decisions.prepared import (
-    Place,
     Preparation,
+    PreparedTable,
     StagedPart,
     deciding,
     number_of,
@@ -67,7 +67,7 @@ from txlog.result import WriteMetrics, WriteResult
 if TYPE_CHECKING:
     from txlog.core.store import RetryPolicy
 
-__all__ = ["Part", "commit_together", "steps_together"]
+__all__ = ["TablePart", "commit_together", "steps_together"]
 
 _AT_ONCE = 8
 
@@ -75,7 +75,7 @@ Given = ParamSpec("Given")
 Out = TypeVar("Out")
 
 
-class Part:
+class TablePart:
     """What a transaction over several tables does in one of them.
 
     Args:
@@ -108,7 +108,7 @@ class Part:
         """Why the transaction fails, if that is for this table."""
 
     @classmethod
-    def of(cls, open_table: OpenTable, wanted: ToCommit) -> Part:
+    def of(cls, open_table: OpenTable, wanted: ToCommit) -> TablePart:
         """What a write yields. If a plan made it, the plan makes it again."""
         plan, state, metrics = wanted.plan, wanted.state, wanted.metrics or WriteMetrics()
         assert state is not None
@@ -120,8 +120,8 @@ class Part:
         )
 
     @property
-    def place(self) -> Place:
-        return Place(self.state.metadata.id, str(self.open_table.address[0]), self.state.version)
+    def place(self) -> PreparedTable:
+        return PreparedTable(self.state.metadata.id, str(self.open_table.address[0]), self.state.version)
 
     @property
     def writes(self) -> bool:
@@ -189,7 +189,7 @@ def steps_together(writes: Sequence[tuple[OpenTable, Steps[Out]]]) -> list[Out]:
         for number, (_, steps) in enumerate(writes):
             go_on(number, steps.__next__)
         while wanted:
-            parts = {number: Part.of(writes[number][0], each) for number, each in wanted.items()}
+            parts = {number: TablePart.of(writes[number][0], each) for number, each in wanted.items()}
             try:
                 committed = _committed_writes([*parts.values()], [*wanted.values()])
             except Exception as error:
@@ -208,7 +208,7 @@ def steps_together(writes: Sequence[tuple[OpenTable, Steps[Out]]]) -> list[Out]:
     return [results[number] for number in range(len(writes))]
 
 
-def _committed_writes(parts: Sequence[Part], wanted: Sequence[ToCommit]) -> Sequence[WriteResult]:
+def _committed_writes(parts: Sequence[TablePart], wanted: Sequence[ToCommit]) -> Sequence[WriteResult]:
     if len(parts) > 1:
         return commit_together(parts, rest_too=True)
     (part,), (each,) = parts, wanted
@@ -216,7 +216,7 @@ def _committed_writes(parts: Sequence[Part], wanted: Sequence[ToCommit]) -> Sequ
         return [part.open_table.commit(each.proposal, each.state, each.metrics, plan=each.plan, unsent=each.unsent)]
 
 
-def commit_together(parts: Sequence[Part], *, rest_too: bool = False) -> tuple[WriteResult, ...]:
+def commit_together(parts: Sequence[TablePart], *, rest_too: bool = False) -> tuple[WriteResult, ...]:
     """Commit the parts of one transaction, each of another table: all of them, or none.
 
     A table that was neither read nor written takes no part, and if only one does, its commit is an ordinary one. Where
@@ -238,7 +238,7 @@ def commit_together(parts: Sequence[Part], *, rest_too: bool = False) -> tuple[W
     return tuple(results[id(part)] for part in parts)
 
 
-def _committed(parts: Sequence[Part], *, rest_too: bool) -> Sequence[WriteResult]:
+def _committed(parts: Sequence[TablePart], *, rest_too: bool) -> Sequence[WriteResult]:
     first = parts[0].open_table
     pacing = _policy(parts).pacing(first.log.versions.round_trip_s)
     while True:
@@ -258,11 +258,11 @@ def _committed(parts: Sequence[Part], *, rest_too: bool) -> Sequence[WriteResult
                 ) from None
 
 
-def _policy(parts: Sequence[Part]) -> RetryPolicy:
+def _policy(parts: Sequence[TablePart]) -> RetryPolicy:
     return parts[-1].open_table.retry
 
 
-def _replay_of(part: Part, *, may_lack: bool) -> WriteResult | None:
+def _replay_of(part: TablePart, *, may_lack: bool) -> WriteResult | None:
     """The version with the batches that a part records, where one of the transaction's tables has its own already.
 
     Raises ``InvalidInputError`` if this one lacks them, unless it ``may_lack`` them: then None.
@@ -294,11 +294,11 @@ class _GivenUpError(Exception):
 
 
 def _blames(
-    step: Callable[Concatenate[_Together, Part, Given], Out],
-) -> Callable[Concatenate[_Together, Part, Given], Out]:
+    step: Callable[Concatenate[_Together, TablePart, Given], Out],
+) -> Callable[Concatenate[_Together, TablePart, Given], Out]:
     """What a step raises is for its part's table."""
 
-    def blaming(self: _Together, part: Part, /, *given: Given.args, **named: Given.kwargs) -> Out:
+    def blaming(self: _Together, part: TablePart, /, *given: Given.args, **named: Given.kwargs) -> Out:
         with part.blamed():
             return step(self, part, *given, **named)
 
@@ -308,11 +308,11 @@ def _blames(
 class _Together:
     """One try of the transaction, under an id of its own. ``parts`` ascend by table id; the last one decides."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[TablePart]) -> None:
         *self._others, self._decider = parts
         self._parts = parts
         self._transaction, self._decision = ambient.uuid4(), ambient.uuid4()
-        self._prepared: list[tuple[Part, Preparation, TableState]] = []
+        self._prepared: list[tuple[TablePart, Preparation, TableState]] = []
         reads = any(part.reads and not part.is_made_again for part in parts)
         for part in parts:
             if not part.is_made_again:
@@ -340,7 +340,7 @@ class _Together:
     # --- before the decision ------------------------------------------------------------------------------------
 
     @_blames
-    def _stage(self, part: Part) -> None:
+    def _stage(self, part: TablePart) -> None:
         open_table, name = part.open_table, self._preparation(part).part
         if name is None:
             return
@@ -353,7 +353,7 @@ class _Together:
         stage_part(open_table, name, StagedPart.of(part.proposal, part.state.metadata.id, self._transaction))
 
     @_blames
-    def _prepare(self, part: Part) -> None:
+    def _prepare(self, part: TablePart) -> None:
         open_table, found = part.open_table, self._preparation(part)
         for is_again in itertools.chain([False], itertools.repeat(True)):
             state = self._free_state(part, is_again)
@@ -377,7 +377,7 @@ class _Together:
         self._check(part, prepared)
 
     @_blames
-    def _free_state(self, part: Part, refresh: bool) -> TableState:
+    def _free_state(self, part: TablePart, refresh: bool) -> TableState:
         """The newest version of a table, which is not prepared; without ``refresh``, one that was the newest a minute
         ago. Ends other transactions first."""
         open_table, log = part.open_table, part.open_table.log
@@ -401,7 +401,7 @@ class _Together:
                     version=state.version,
                 )
 
-    def _preparation(self, part: Part) -> Preparation:
+    def _preparation(self, part: TablePart) -> Preparation:
         return Preparation(
             transaction=self._transaction,
             tables=tuple(each.place for each in self._parts),
@@ -410,7 +410,7 @@ class _Together:
         )
 
     @_blames
-    def _check(self, part: Part, state: TableState) -> None:
+    def _check(self, part: TablePart, state: TableState) -> None:
         """Check what the part read and does against all commits up to ``state``. Raises ``ConflictError``."""
         log, base = part.open_table.log, part.valid.base_version
         if state.version == base:
@@ -450,7 +450,7 @@ class _Together:
         raise AssertionError
 
     @_blames
-    def _check_once_more(self, part: Part) -> None:
+    def _check_once_more(self, part: TablePart) -> None:
         """Other engines do not know that the table is prepared."""
         state, proposal = part.open_table.log.newest_state(), part.proposal
         part.unsent.require_kept(state.properties.deleted_file_retention_ms)
@@ -459,7 +459,7 @@ class _Together:
             raise _GivenUpError  # it is not what was staged
 
     @_blames
-    def _sent(self, part: Part, state: TableState, found: Preparation) -> WriteResult:
+    def _sent(self, part: TablePart, state: TableState, found: Preparation) -> WriteResult:
         proposal = deciding(part.valid, state, found, now_ms=ambient.now_ms())
         if not part.is_made_again:
             return part.open_table.commit(proposal, state, part.metrics, unsent=part.unsent)
@@ -491,7 +491,7 @@ class _Together:
             raise failures[0]
         return [each for each in found if isinstance(each, WriteResult)]
 
-    def _landed(self, prepared: tuple[Part, Preparation, TableState]) -> WriteResult | PartlyCommittedError:
+    def _landed(self, prepared: tuple[TablePart, Preparation, TableState]) -> WriteResult | PartlyCommittedError:
         part, found, state = prepared
         proposal, again = (part.proposal, part.again) if part.writes else (nothing_of(part.state), None)
         try:
@@ -509,7 +509,7 @@ class _Together:
             logger.warning("%s", note)
             return WriteResult(None, "committed", 1, "", part.metrics, notes=(note,))
 
-    def _with_what_was_not_seen(self, part: Part, result: WriteResult) -> WriteResult:
+    def _with_what_was_not_seen(self, part: TablePart, result: WriteResult) -> WriteResult:
         """Say if another engine changed what was read after it was checked for the last time."""
         base, version = part.valid.base_version, result.version
         if version is None or version <= base + 1:

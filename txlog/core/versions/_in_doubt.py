@@ -29,8 +29,8 @@ from txlog.core.versions.decisions.definition_changes import lacked_columns, onl
 from txlog.core.versions.decisions.fences import fence, fenced_off
 from txlog.core.versions.decisions.joined_appends import holds
 from txlog.core.versions.decisions.prepared import (
-    Place,
     Preparation,
+    PreparedTable,
     StagedPart,
     committed,
     is_effect,
@@ -134,7 +134,7 @@ def preparation_of(open_table: TableAccess, state: TableState) -> Preparation | 
     return None if commit is None else preparation(commit)
 
 
-def opened_at(place: Place, like: TableAccess) -> TableAccess:
+def opened_at(place: PreparedTable, like: TableAccess) -> TableAccess:
     """Another table of a transaction, or what is at its location by now, opened as ``like`` is."""
     return like.beside(place.uri)
 
@@ -207,7 +207,7 @@ def _age_ms(open_table: TableAccess, found: Preparation) -> int:
     return ambient.now_ms() - prepared_ms
 
 
-def _has_effect(open_table: TableAccess, place: Place, found: Preparation) -> bool:
+def _has_effect(open_table: TableAccess, place: PreparedTable, found: Preparation) -> bool:
     if place == found.decider:
         return False
     try:

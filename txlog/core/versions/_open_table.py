@@ -19,7 +19,7 @@ from txlog import __version__
 from txlog.core import ambient
 from txlog.core.format.actions import SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.format.features import check_can_tend, check_can_write, check_owner
+from txlog.core.format.features import check_can_maintain, check_can_write, check_owner
 from txlog.core.format.properties import unknown_keys
 from txlog.core.parallel import begin, new_lock
 from txlog.core.store import RetryPolicy, TableStore, foreign_scheme, open_store
@@ -266,7 +266,7 @@ class OpenTable:
     def check_maintainable(self, state: TableState) -> None:
         """The same for a commit without new data files, which needs fewer writer features."""
         with TxlogError.located(self.uri, state.version):
-            check_can_tend(state.protocol, state.metadata)
+            check_can_maintain(state.protocol, state.metadata)
             self._warn_of_unknown_properties(state)
 
     def _warn_of_unknown_properties(self, state: TableState) -> None:

@@ -3,7 +3,7 @@
 In: a commit run, and the group of appends that it commits, if there is one. Out: the answers that the loop asks its
 `Peers` for. Nothing here decides what landed: put-if-absent and the log do.
 
-There are three kinds of peers. Appends of this *process* wait for one of them, which commits all: a `Group`
+There are three kinds of peers. Appends of this *process* wait for one of them, which commits all: a `AppendGroup`
 (``_committer``) says what goes along. Processes of one *machine* queue for a turn (``core.store._commit_queue``),
 and those that wait hand their appends over to the one that has it, which the group does too. Writers of all *machines*
 wait in line (``_queue``), and leave their appends there for the one that is first (``_offer``), if the table's
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from txlog.core.versions._offer import OfferedAppend
     from txlog.core.versions._queue import PlaceInQueue
 
-__all__ = ["Group", "WriterPeers"]
+__all__ = ["AppendGroup", "WriterPeers"]
 
 _FOLLOWED_MAX = 1000  # versions that are read before a wait in line looks at the line again
 _WITHDRAWALS_MAX = 20  # versions for which a withdrawal is tried: mostly, the first of others has the append
 
 
-class Group(Protocol):
+class AppendGroup(Protocol):
     """The appends that one run commits together."""
 
     def gather(self, state: TableState) -> Proposal:
@@ -62,7 +62,7 @@ class WriterPeers(Peers):
         self,
         context: CommitContext,
         txn_id: str,
-        group: Group | None = None,
+        group: AppendGroup | None = None,
         sent_as: int | None = None,
         is_offered: bool = False,
     ) -> None:

@@ -16,7 +16,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.parallel import begin
 from txlog.core.versions._in_doubt import preparation_of
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions.decisions.prepared import Place, is_effect, number_of, tables_of, transaction_of
+from txlog.core.versions.decisions.prepared import PreparedTable, is_effect, number_of, tables_of, transaction_of
 from txlog.core.versions.decisions.state import TableState
 
 __all__ = ["states_together"]
@@ -43,7 +43,7 @@ class _Cut:
         self._tables = tables
         self._first = first
         self._versions = [state.version for state in first]
-        self._lacked: list[tuple[str, tuple[Place, ...]]] = []
+        self._lacked: list[tuple[str, tuple[PreparedTable, ...]]] = []
         """Transactions, each with all its tables, whose effect one of the versions lacks."""
         for each in zip(tables, first, then, strict=True):
             self._look_for_lacked(*each)

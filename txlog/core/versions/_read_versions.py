@@ -15,7 +15,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.properties import DAY_MS
 from txlog.core.parallel import new_lock
 from txlog.core.versions.decisions.fences import fenced_off
-from txlog.core.versions.decisions.gathering import Known
+from txlog.core.versions.decisions.gathering import KnownLog
 from txlog.core.versions.decisions.joined_appends import txn_ids
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError
@@ -49,15 +49,15 @@ class ReadVersions:
             if len(self._commits) > 2 * _KEPT:
                 self._forget(max(self._commits) - _KEPT)
 
-    def known(self, newest: int, bases: Iterable[int] = ()) -> Known:
+    def known(self, newest: int, bases: Iterable[int] = ()) -> KnownLog:
         """What the handle knows at version ``newest``. For intents with these base versions, it reads a few more."""
         after = self._after(newest)
         wanted = [base for base in bases if newest - _READ_BACK_MAX <= base < after]
         if wanted and self._keeps_all():
             after = self._read_back(min(wanted), after)
-        return Known(after, newest, self._settled)
+        return KnownLog(after, newest, self._settled)
 
-    def since(self, known: Known) -> list[Commit]:
+    def since(self, known: KnownLog) -> list[Commit]:
         """The commits that ``known`` is about, ascending; without those that were forgotten meanwhile."""
         with self._lock:
             after = self._after(known.newest)

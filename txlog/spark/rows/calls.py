@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from txlog.core import ambient
 from txlog.core.catalogs import place_at
 from txlog.core.changes.plan import (
-    Extent,
     MergeBuilder,
     RowMode,
     RowOptions,
+    SourceSummary,
     added_columns,
     check_delete,
     columns_of_merge,
@@ -499,7 +499,7 @@ def _run_change(
     """`run_change`, once: its source is on as many executors as there are ``copies``."""
     open_table = site.open_table
 
-    def source_for(state: TableState) -> tuple[Extent, SparkSource] | None:
+    def source_for(state: TableState) -> tuple[SourceSummary, SparkSource] | None:
         if not is_pinned:
             _refuse_to_lose_updates(_frame(frame), options, state, open_table.uri)
         with TxlogError.located(open_table.uri, state.version):

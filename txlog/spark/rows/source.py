@@ -1,10 +1,9 @@
 """The source of a row change in Spark: it is materialized once, and its keys are checked.
 
-In: a DataFrame and how it joins the table. Out: a DataFrame, and its `Extent`. From then on Spark's storage holds the
-rows, so they are not recomputed. If an executor with some of them is lost, the job fails; `lost_rows` knows the error,
-and the caller prepares the source again. Every row has a fixed number.
-The driver receives counts, one repeated key, and the least and greatest keys, and the rows themselves only if the
-source is small.
+In: a DataFrame and how it joins the table. Out: a DataFrame, and its `SourceSummary`. From then on Spark's storage
+holds the rows, so they are not recomputed. If an executor with some of them is lost, the job fails; `lost_rows` knows
+the error, and the caller prepares the source again. Every row has a fixed number. The driver receives counts, one
+repeated key, and the least and greatest keys, and the rows themselves only if the source is small.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.plan import Extent
+from txlog.core.changes.plan import SourceSummary
 from txlog.core.changes.tasks import PartSource, SourceShape, SourceSpec, TaskTable, UpsertSpec
 from txlog.core.format.schema import (
     BINARY,
@@ -95,7 +94,7 @@ def lost_rows(error: Exception) -> bool:
 
 def prepare_source(
     frame: DataFrame, spec: SourceSpec, target: TaskTable, table: str, *, copies: int = 1
-) -> tuple[DataFrame, Extent]:
+) -> tuple[DataFrame, SourceSummary]:
     """Materialize the rows of ``frame`` once.
 
     Args:
@@ -141,7 +140,7 @@ def prepare_source(
         # PySpark's toArrow takes no column of variants with a null; tasks get the rows as they are.
         if facts["bytes"] <= SMALL_BYTES and VARIANT not in types_in(shape.schema):
             few = part_source(keyed.select(NUMBER, DATA).toArrow())
-    return keyed, Extent(spec, shape, num_rows, num_given, tuple(ends), few)
+    return keyed, SourceSummary(spec, shape, num_rows, num_given, tuple(ends), few)
 
 
 def _numbered(frame: DataFrame) -> DataFrame:

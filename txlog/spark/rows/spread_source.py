@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from txlog.core import ambient
-from txlog.core.changes.plan import Extent
+from txlog.core.changes.plan import SourceSummary
 from txlog.core.changes.tasks import NewRows, PartOutcome, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import unpack
@@ -45,7 +45,7 @@ class SparkSource(msgspec.Struct, frozen=True):
 
     spark: SparkSession
     rows: DataFrame
-    extent: Extent
+    extent: SourceSummary
 
     def change(self, job: RowJob, parts: Sequence[Sequence[AddFile]], elsewhere: bytes) -> list[PartOutcome]:
         pickled = [pickle.dumps(part) for part in parts]

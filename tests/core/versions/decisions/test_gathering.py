@@ -12,12 +12,12 @@ from tests.offered import FILE, METADATA, append
 from txlog.core.format.actions import CommitInfo, Protocol, RemoveFile, SetTransaction
 from txlog.core.format.commit_file import Commit
 from txlog.core.store import ObjectMeta
-from txlog.core.versions.decisions.gathering import DEAD_MS, Known, Standing, joined_with, may_be_taken, standing
+from txlog.core.versions.decisions.gathering import DEAD_MS, KnownLog, Standing, joined_with, may_be_taken, standing
 from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, intent_name
 from txlog.core.versions.decisions.joined_appends import BYTES_MAX, MEMBERS_MAX
 from txlog.core.versions.decisions.proposal import Proposal
 
-KNOWN = Known(5, 9, {"landed", "withdrawn"})
+KNOWN = KnownLog(5, 9, {"landed", "withdrawn"})
 OWN = intent_name(9, "own")
 
 

@@ -22,10 +22,10 @@ from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
 from txlog.core.versions.decisions.conflicts import (
     AlreadyCommitted,
-    Apart,
     Committed,
     Conflict,
     Rebase,
+    SplitAppends,
     decide,
     decide_unread,
 )
@@ -33,8 +33,8 @@ from txlog.core.versions.decisions.exactly_once import AlreadyCommitted as Repla
 from txlog.core.versions.decisions.exactly_once import FingerprintMismatch, check_replay
 from txlog.core.versions.decisions.joined_appends import (
     MEMBERS_MAX,
+    JoinedAppend,
     Joining,
-    Member,
     fingerprint_of,
     fits,
     holds,
@@ -206,8 +206,8 @@ def test_a_joined_commit_lists_what_each_append_said() -> None:
         joined(append("a", rows=2, user_metadata="note"), checkpoint("app", 7, "b", fingerprint="offsets"))
     )
     assert members(commit) == (
-        Member("a", user_metadata="note", files=1, rows=2, bytes=20),
-        Member("b", "app", 7, "offsets", files=1, rows=1, bytes=10),
+        JoinedAppend("a", user_metadata="note", files=1, rows=2, bytes=20),
+        JoinedAppend("b", "app", 7, "offsets", files=1, rows=1, bytes=10),
     )
     assert member(commit, "b") == members(commit)[1]
     assert member(commit, "joined") is None
@@ -260,7 +260,7 @@ def test_what_other_writers_may_have_put_into_the_list_is_ignored(listed: Any) -
 
 def test_a_malformed_field_of_a_member_counts_as_absent() -> None:
     listed = [{"txnId": "a", "appId": 3, "version": "7", "rows": "2", "files": None, "fingerprint": []}]
-    assert members(winner(txlog={"joined": listed})) == (Member("a"),)
+    assert members(winner(txlog={"joined": listed})) == (JoinedAppend("a"),)
 
 
 # --- decisions ----------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def test_a_joined_commit_finds_itself() -> None:
 )
 def test_those_that_may_end_differently_are_decided_apart(winning: Commit, apart: set[str]) -> None:
     together = joined(append("a"), checkpoint("app", 7, "b"), append("c"))
-    assert decide(together, [winning]) == Apart(6, frozenset(apart))
+    assert decide(together, [winning]) == SplitAppends(6, frozenset(apart))
 
 
 def test_a_replay_of_one_is_never_the_answer_for_all() -> None:

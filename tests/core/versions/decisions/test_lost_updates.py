@@ -9,7 +9,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
 from txlog.core.predicates import col
 from txlog.core.predicates.terms.predicate import bind
-from txlog.core.versions.decisions.lost_updates import Region, Unseen, unseen_changes
+from txlog.core.versions.decisions.lost_updates import Region, UnseenChanges, unseen_changes
 from txlog.core.versions.decisions.proposal import Isolation
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
@@ -27,7 +27,7 @@ def remove(path: str, day: str = "mon", *, data_change: bool = True) -> RemoveFi
 
 def judged(
     region: Region, *given: tuple[Action, ...] | str, own: set[int] | None = None, **options: Isolation
-) -> Unseen:
+) -> UnseenChanges:
     """Commits after v5; the word "blind" before one declares it a blind append."""
     commits: list[Commit] = []
     is_blind = False
@@ -41,7 +41,7 @@ def judged(
     return unseen_changes(region, commits, own or set(), options.get("isolation", Isolation.WRITE_SERIALIZABLE))
 
 
-def versions(found: Unseen) -> list[int]:
+def versions(found: UnseenChanges) -> list[int]:
     return [reason.winner_version for reason in found.reasons]
 
 
@@ -52,7 +52,7 @@ def region(request: pytest.FixtureRequest) -> Region:
 
 def test_commits_outside_of_the_region_do_not_conflict(region: Region) -> None:
     found = judged(region, (add("x", "tue"),), (remove("y", "tue"), add("y2", "tue")), ())
-    assert found == Unseen((), frozenset())
+    assert found == UnseenChanges((), frozenset())
 
 
 @pytest.mark.parametrize("actions", [(add("x"),), (remove("seen"),), (remove("seen"), add("seen"))])
@@ -66,7 +66,7 @@ def test_removing_a_file_without_rows_of_the_region_does_not_conflict(region: Re
 
 def test_an_unread_blind_append_conflicts_only_if_the_table_is_serializable(region: Region) -> None:
     found = judged(region, "blind", (add("x"),))
-    assert found == Unseen((), frozenset({"x"}))
+    assert found == UnseenChanges((), frozenset({"x"}))
     strict = judged(region, "blind", (add("x"),), isolation=Isolation.SERIALIZABLE)
     assert (versions(strict), strict.later) == ([6], frozenset())
 

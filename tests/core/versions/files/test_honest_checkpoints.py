@@ -7,19 +7,19 @@ from typing import Any
 import orjson
 import pytest
 
-from txlog.core.format.commit_file import Limits
+from txlog.core.format.commit_file import LogLimits
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import TableStore
 from txlog.core.versions.files._delta_log import DeltaLog
 from txlog.errors import CorruptLogError
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
-TIGHT = Limits(checkpoint_memory_min_bytes=1 << 20)
+TIGHT = LogLimits(checkpoint_memory_min_bytes=1 << 20)
 FILES = 1000
 V2 = {"v2": ["v2Checkpoint"], "classic": []}
 
 
-def log_of(columns: list[str], stats: Any, policy: str, limits: Limits, **properties: str) -> DeltaLog:
+def log_of(columns: list[str], stats: Any, policy: str, limits: LogLimits, **properties: str) -> DeltaLog:
     """A table of this many similar files in memory, each with ``stats(number)``."""
     schema = {
         "type": "struct",
@@ -45,7 +45,7 @@ def log_of(columns: list[str], stats: Any, policy: str, limits: Limits, **proper
     return DeltaLog(TableStore("memory://t", store, MemoryFileStore()), limits)
 
 
-def alone(log: DeltaLog, limits: Limits) -> DeltaLog:
+def alone(log: DeltaLog, limits: LogLimits) -> DeltaLog:
     """The log as a reader finds it that has nothing but the checkpoint."""
     store = log.store.log
     assert isinstance(store, MemoryLogStore)
@@ -88,7 +88,7 @@ def test_a_checkpoint_of_a_sparse_wide_table_with_typed_statistics_can_be_read(p
 
 @pytest.mark.parametrize("policy", V2)
 def test_a_checkpoint_that_no_limit_would_let_pass_is_not_published(policy: str) -> None:
-    none = Limits(checkpoint_memory_min_bytes=-(1 << 40))
+    none = LogLimits(checkpoint_memory_min_bytes=-(1 << 40))
     log = log_of(["id"], lambda number: {"numRecords": 1}, policy, none)
     with pytest.raises(CorruptLogError, match="decodes to more than the limit"):
         log.write_checkpoint(log.newest_state())

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.format.commit_file import Limits
+from txlog.core.format.commit_file import LogLimits
 from txlog.core.store import open_store
 from txlog.core.versions.files import DeltaLog
 from txlog.core.versions.upkeep._log_clean_up import clean_up_log
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_compaction_refuses_a_commit_beyond_the_limits(path: Path) -> None:
     state = DeltaLog(open_store(path)).newest_state()
     with pytest.raises(CorruptLogError, match="more than the limit of 100"):
-        compact_log(DeltaLog(open_store(path), Limits(commit_bytes=100)), state)
+        compact_log(DeltaLog(open_store(path), LogLimits(commit_bytes=100)), state)
     assert compact_log(DeltaLog(open_store(path)), state) is not None
 
 
@@ -40,6 +40,6 @@ def test_versions_are_kept_below_a_checkpoint_beyond_the_limits(path: Path) -> N
     for name in path.glob("_delta_log/*.json"):
         os.utime(name, (old_s, old_s))
     state = DeltaLog(open_store(path)).newest_state()
-    kept = clean_up_log(DeltaLog(open_store(path), Limits(checkpoint_memory_min_bytes=-10_000_000)), state)
+    kept = clean_up_log(DeltaLog(open_store(path), LogLimits(checkpoint_memory_min_bytes=-10_000_000)), state)
     assert kept.names == ()
     assert clean_up_log(DeltaLog(open_store(path)), state).names

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from txlog.core import ambient
 from txlog.core.changes.plan._change_files import ChangeFiles
-from txlog.core.changes.plan._file_choice import FileChoice, Judge, LiveFiles, LookedInto
+from txlog.core.changes.plan._file_choice import FileChoice, InspectedFiles, JudgesFiles, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.tasks import ChangesOfFiles
 from txlog.core.definition import Definition, require_definition
@@ -58,7 +58,7 @@ class RowsReplaced(msgspec.Struct, frozen=True):
     tombstones: Sequence[AddFile] | None = None
 
 
-class ChangeFacts(Judge, Protocol):
+class ChangeFacts(JudgesFiles, Protocol):
     """What the commit must know about a row change. A ``RowOperation`` provides it, or a ``Target`` if only workers
     hold the source."""
 
@@ -78,7 +78,7 @@ class ChangeFacts(Judge, Protocol):
     def metrics(self, done: WriteMetrics) -> dict[str, str]: ...
 
 
-class RowTasks(LookedInto, Protocol):
+class RowTasks(InspectedFiles, Protocol):
     """Does the work of a row change, and keeps results while they hold. For one thread."""
 
     def follow(self, state: TableState, live: LiveFiles) -> None:

@@ -1,4 +1,4 @@
-"""`TasksInParts`: does the work of a row change in parts of the table, each in one task on workers.
+"""`DistributedTasks`: does the work of a row change in parts of the table, each in one task on workers.
 
 In: a `RowJob`, its source, and the files to change. Out: what the change does to a version. A task's report on a file
 stays valid while the same rows of the file match and are live. If another writer gave such a file a new deletion vector
@@ -26,7 +26,7 @@ from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
 from txlog.core.changes.plan._run import replayed, row_change_steps, state_to_change
-from txlog.core.changes.plan._target import ChangeTarget, Extent
+from txlog.core.changes.plan._target import ChangeTarget, SourceSummary
 from txlog.core.changes.tasks import (
     ChangePart,
     FileOutcome,
@@ -63,10 +63,10 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
 __all__ = [
+    "DistributedTasks",
     "SourceFor",
     "SpreadSource",
-    "TasksInParts",
-    "change_in_parts",
+    "change_on_workers",
     "defined_as",
     "parts_of",
     "run_in_parts",
@@ -96,7 +96,7 @@ class SpreadSource(Protocol):
         """Write the rows that the source adds, given the numbers of the source rows that match."""
 
 
-SourceFor: TypeAlias = "Callable[[TableState], tuple[Extent, SpreadSource | None] | None]"
+SourceFor: TypeAlias = "Callable[[TableState], tuple[SourceSummary, SpreadSource | None] | None]"
 """What the driver knows about a source, and the source itself, unless the driver holds all of it; None if it has no row
 and there is nothing to do."""
 
@@ -120,7 +120,7 @@ class _NewRows(msgspec.Struct, frozen=True):
     written: list[NewRows]
 
 
-class TasksInParts:
+class DistributedTasks:
     """Implements ``RowTasks``. ``source_rows`` is given if the change has a source."""
 
     def __init__(
@@ -495,7 +495,7 @@ def run_in_parts(
 
     ``definition_for`` is the definition, with more columns, that the change commits too; None if the table keeps its
     own. Raises ``InvalidInputError`` before it starts if the change cannot be sent to the workers; and what
-    `state_to_change` and `change_in_parts` raise.
+    `state_to_change` and `change_on_workers` raise.
     """
     state = state_to_change(open_table, options, spec.what)
     with TxlogError.located(open_table.uri, state.version):
@@ -515,15 +515,15 @@ def run_in_parts(
     extent, rows = source or (None, None)
     spec = spec if extent is None else extent.spec  # fitted to the source's columns
     change = open_table, state, spec, options, extent, workers, rows
-    return change_in_parts(*change, with_vectors=with_vectors, definition=definition)
+    return change_on_workers(*change, with_vectors=with_vectors, definition=definition)
 
 
-def change_in_parts(
+def change_on_workers(
     open_table: OpenTable,
     state: TableState,
     spec: RowSpec,
     options: RowOptions,
-    source: Extent | None,
+    source: SourceSummary | None,
     workers: Workers,
     source_rows: SpreadSource | None,
     *,
@@ -547,7 +547,7 @@ def change_in_parts(
         target = ChangeTarget(table, spec, source)
     job = RowJob(table, spec, with_vectors, options.dry_run)
     with open_table.unsent_files() as unsent:
-        tasks = TasksInParts(open_table, job, target, options, workers, source_rows, unsent)
+        tasks = DistributedTasks(open_table, job, target, options, workers, source_rows, unsent)
         if options.dry_run:
             open_table.log.check_zones(state)
             return WriteResult(

@@ -23,7 +23,7 @@ from txlog.core.format.paths import canonical_path
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FileChoice", "Judge", "LiveFiles", "LookedInto"]
+__all__ = ["FileChoice", "InspectedFiles", "JudgesFiles", "LiveFiles"]
 
 
 class LiveFiles(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ def _canonical(path: str, vector: str | None) -> FileKey:
     return canonical_path(path), vector
 
 
-class Judge(Protocol):
+class JudgesFiles(Protocol):
     """What a change says about files without opening them. A ``RowOperation`` is one."""
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
@@ -81,7 +81,7 @@ class Judge(Protocol):
         """Whether every row of the file is sure to match and be removed."""
 
 
-class LookedInto(Protocol):
+class InspectedFiles(Protocol):
     """The files already looked into."""
 
     def knows(self, key: LiveKey) -> bool:
@@ -100,13 +100,13 @@ class LookedInto(Protocol):
 class FileChoice:
     """Judges files for one change. ``excluded`` hold no match, and ``whole`` are removed as they are."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: JudgesFiles) -> None:
         self._judge = judge
         self.excluded: set[LiveKey] = set()
         self.whole: set[LiveKey] = set()
         self._first: tuple[LiveFiles, list[int]] | None = None
 
-    def mattering(self, live: LiveFiles, looked: LookedInto) -> LiveFiles:
+    def mattering(self, live: LiveFiles, looked: InspectedFiles) -> LiveFiles:
         """The files of which the change knows a match, or nothing yet. After the first judgment of all files of a
         version no other file is looked at."""
         rows: Iterable[int] = range(len(live.keys))
@@ -114,7 +114,7 @@ class FileChoice:
             rows = self._first[1]
         return live.at([row for row in rows if self._matters(live.keys[row], looked)])
 
-    def _matters(self, key: LiveKey, looked: LookedInto) -> bool:
+    def _matters(self, key: LiveKey, looked: InspectedFiles) -> bool:
         if key in self.whole:
             return True
         return key not in self.excluded and (not looked.knows(key) or looked.matches(key))
@@ -128,7 +128,7 @@ class FileChoice:
         """Remember that these files hold no match."""
         self.excluded.update(keys)
 
-    def new(self, live: LiveFiles, looked: LookedInto) -> list[AddFile]:
+    def new(self, live: LiveFiles, looked: InspectedFiles) -> list[AddFile]:
         """The files to look into: they may hold a match, and no execution has looked into them."""
         keys = live.keys
         unknown = [

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.plan._distributed_tasks import change_in_parts, defined_as, table_of_tasks
+from txlog.core.changes.plan._distributed_tasks import change_on_workers, defined_as, table_of_tasks
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
-from txlog.core.changes.plan._target import Extent
+from txlog.core.changes.plan._target import SourceSummary
 from txlog.core.changes.tasks import PartSource, SourceSpec
 from txlog.core.definition import Definition
 from txlog.core.format.schema import from_arrow
@@ -36,8 +36,8 @@ def change_with_held_source(
 ) -> WriteResult:
     """Execute the change on ``workers``, and commit it. ``num_given`` rows were given, of which ``rows`` are used.
 
-    ``definition`` is as for `change_in_parts`. Raises what that raises, and ``InvalidInputError`` before a task begins
-    for what cannot be sent to the workers.
+    ``definition`` is as for `change_on_workers`. Raises what that raises, and ``InvalidInputError`` before a task
+    begins for what cannot be sent to the workers.
     """
     if workers.crosses:
         require_crossing(spec, f"{spec.what} with this condition or these values", open_table.uri)
@@ -46,6 +46,6 @@ def change_with_held_source(
         bound_to = table_of_tasks(open_table, defined_as(state, definition))
         shape = spec.shape(bound_to, from_arrow(rows.schema), open_table.uri)
     held = PartSource(rows, np.arange(rows.num_rows))
-    extent = Extent(spec, shape, rows.num_rows, num_given, (), held)
+    extent = SourceSummary(spec, shape, rows.num_rows, num_given, (), held)
     change = open_table, state, spec, options, extent, workers, None
-    return change_in_parts(*change, with_vectors=with_vectors, definition=definition)
+    return change_on_workers(*change, with_vectors=with_vectors, definition=definition)

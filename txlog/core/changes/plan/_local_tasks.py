@@ -1,4 +1,4 @@
-"""`TasksHere`: does the work of a row change in this process, on all files together.
+"""`LocalTasks`: does the work of a row change in this process, on all files together.
 
 In: a bound operation. Out: what it does to a version. Each file's matching rows are looked up once, and files written
 for exactly the same rows are reused, so a rerun costs only what is new. An operation sees all files together, so this
@@ -15,7 +15,7 @@ from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
-from txlog.core.changes.tasks import RowOperation, RowWork, Touched
+from txlog.core.changes.tasks import MatchedFile, RowOperation, RowWork
 from txlog.core.definition import Definition
 from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.file_columns import live_keys
@@ -25,10 +25,10 @@ from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
 
-__all__ = ["TasksHere", "change_here", "would_do"]
+__all__ = ["LocalTasks", "change_locally", "would_do"]
 
 
-class TasksHere:
+class LocalTasks:
     """Implements ``RowTasks``. With ``with_vectors``, deletion vectors remove rows; otherwise their files are
     rewritten.
 
@@ -99,7 +99,7 @@ class TasksHere:
 
     def _matches(
         self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice
-    ) -> tuple[list[AddFile], list[Touched]]:
+    ) -> tuple[list[AddFile], list[MatchedFile]]:
         """The live files to remove as a whole, and the files with matching live rows."""
         self._work.look_into(new, self._options.on_files)
         found = [
@@ -123,7 +123,7 @@ class TasksHere:
         self._open_table.key_cache.hold(live, self._work.live_vectors({*live_keys(live)}))
 
 
-def change_here(
+def change_locally(
     open_table: OpenTable,
     state: TableState,
     operation: RowOperation,
@@ -133,9 +133,9 @@ def change_here(
     with_vectors: bool,
     definition: Definition | None = None,
     change_files: ChangeFiles | None = None,
-) -> tuple[RowChange, TasksHere]:
+) -> tuple[RowChange, LocalTasks]:
     """A change that this process executes, and its tasks."""
-    tasks = TasksHere(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
+    tasks = LocalTasks(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
     change = RowChange(open_table, state, operation, options, tasks, definition=definition, change_files=change_files)
     return change, tasks
 
@@ -152,5 +152,5 @@ def would_do(
 ) -> WriteMetrics:
     """`preview` of a change in this process."""
     unsent = UnsentFiles(open_table.store.files)
-    tasks = TasksHere(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
+    tasks = LocalTasks(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
     return preview(state, operation, tasks, files)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.core import ambient
-from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
+from txlog.core.changes.plan._new_columns import RepeatableSource, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import prepared_steps, replayed, state_to_change
 from txlog.core.changes.tasks.operations import MergeClause, MergeOptions, MergeRows, known_keys, read_merge_source
@@ -46,7 +46,7 @@ def merge_rows(
     with open_table.log.files_ahead():
         if merge.schema_mode != "merge":
             return _merge_rows(open_table, data, merge, clauses, options, places)
-        source = Source(data)
+        source = RepeatableSource(data)
         return made_again(
             lambda: _merge_rows(open_table, source.opened(), merge, clauses, options, places),
             merge.schema_mode,

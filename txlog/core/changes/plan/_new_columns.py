@@ -2,8 +2,8 @@
 
 In: the table's definition and the columns of the source. Out: the definition with the columns that the table lacks,
 struct fields too, and with wider types if the table takes them: as an append with ``schema_mode="merge"``. If others
-changed the definition first, such a change is made again from its beginning (`made_again`), of a `Source` that can be
-read again.
+changed the definition first, such a change is made again from its beginning (`made_again`), of a `RepeatableSource`
+that can be read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import MetadataChangedError, ProtocolChangedError
 
-__all__ = ["Source", "made_again", "with_new_columns"]
+__all__ = ["RepeatableSource", "made_again", "with_new_columns"]
 
 Done = TypeVar("Done")
 
@@ -51,7 +51,7 @@ def made_again(
     return change()
 
 
-class Source:
+class RepeatableSource:
     """Data that can be opened again: what a stream yields is kept, if it is not too much."""
 
     def __init__(self, data: Any) -> None:

@@ -15,7 +15,7 @@ from txlog.core import ambient
 from txlog.core.changes.plan._change import RowChange
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._dead_rows import warn_of_dead_rows
-from txlog.core.changes.plan._local_tasks import change_here, would_do
+from txlog.core.changes.plan._local_tasks import change_locally, would_do
 from txlog.core.changes.plan._options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.core.changes.tasks import RowOperation
 from txlog.core.definition import Definition
@@ -110,7 +110,7 @@ def prepared_steps(
         if unsent is None:
             unsent = stack.enter_context(open_table.unsent_files())
         new_metadata = None if definition is None else definition.metadata
-        change, tasks = change_here(
+        change, tasks = change_locally(
             open_table,
             state,
             operation,
@@ -167,7 +167,7 @@ def change_in_transaction(
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)
         with_vectors = uses_vectors(state, options.mode)
-    change, _ = change_here(
+    change, _ = change_locally(
         open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
     )
     return lambda builder, state: change.apply(state, builder, builder.live(open_table.log.files(state)))

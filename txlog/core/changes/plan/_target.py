@@ -24,10 +24,10 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangeTarget", "Extent"]
+__all__ = ["ChangeTarget", "SourceSummary"]
 
 
-class Extent(msgspec.Struct, frozen=True):
+class SourceSummary(msgspec.Struct, frozen=True):
     """What the driver knows about a source.
 
     Attributes:
@@ -56,7 +56,7 @@ class ChangeTarget:
 
     keeps_row_ids = True
 
-    def __init__(self, table: TaskTable, spec: RowSpec, source: Extent | None) -> None:
+    def __init__(self, table: TaskTable, spec: RowSpec, source: SourceSummary | None) -> None:
         self._has_feed = table.properties.enable_change_data_feed
         self.source = source
         self.few = None if source is None else source.few

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.core.changes.plan._new_columns import Source, made_again, with_new_columns
+from txlog.core.changes.plan._new_columns import RepeatableSource, made_again, with_new_columns
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import prepared_steps, replayed, state_to_change
 from txlog.core.changes.tasks.operations import (
@@ -53,7 +53,7 @@ def upsert_rows(
     with open_table.log.files_ahead():
         if upsert.schema_mode != "merge":
             return _upsert_rows(open_table, data, upsert, options, places, must_use=workers is not None)
-        source = Source(data)
+        source = RepeatableSource(data)
         return made_again(
             lambda: _upsert_rows(open_table, source.opened(), upsert, options, places, must_use=workers is not None),
             upsert.schema_mode,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from txlog.core.changes.tasks._net_changes import plain_times
     from txlog.core.changes.tasks._older_types import HasOlderTypes
-    from txlog.core.changes.tasks._operation import Hits, Images, RowOperation, Touched
+    from txlog.core.changes.tasks._operation import Images, MatchedFile, MatchedRows, RowOperation
     from txlog.core.changes.tasks._part import (
         ChangePart,
         FileOutcome,
@@ -62,7 +62,7 @@ else:
         _list_files: Folders LISTED ListFiles listed listed_batch ranges_of without_hidden without_markers
         _net_changes: plain_times
         _older_types: HasOlderTypes
-        _operation: Hits Images RowOperation Touched
+        _operation: Images MatchedFile MatchedRows RowOperation
         _part: ChangePart FileOutcome NewRows PartOutcome PartSource RowJob SourceFile change_part keys_in_files
             write_new_rows
         _read_rows: ReadTask
@@ -90,10 +90,11 @@ __all__ = [
     "Folders",
     "HasDroppedColumns",
     "HasOlderTypes",
-    "Hits",
     "Images",
     "IsGone",
     "ListFiles",
+    "MatchedFile",
+    "MatchedRows",
     "MergeSpec",
     "NamedFile",
     "NewRows",
@@ -109,7 +110,6 @@ __all__ = [
     "SourceSpec",
     "TaskStore",
     "TaskTable",
-    "Touched",
     "UpsertSpec",
     "adapted",
     "change_part",

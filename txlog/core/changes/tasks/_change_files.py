@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from txlog.core import ambient
 from txlog.core.changes.tasks._file_rows import FileRows
-from txlog.core.changes.tasks._operation import RowOperation, Touched
+from txlog.core.changes.tasks._operation import MatchedFile, RowOperation
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.change_data import (
     CHANGE_DATA_FOLDER,
@@ -56,7 +56,7 @@ class ChangesOfFiles(msgspec.Struct, frozen=True):
 
     operation: RowOperation
     rows: FileRows
-    touched: Sequence[Touched]
+    touched: Sequence[MatchedFile]
     is_written: NDArray[np.bool_] | None
     marked: Sequence[tuple[AddFile, DeletionVectorDescriptor]]
     new_files: Sequence[PendingFile]
@@ -187,7 +187,7 @@ class ChangeFileWriter:
                     yield self._labelled(batch, kind)
 
     def _rows_of_file(
-        self, changes: ChangesOfFiles, each: Touched, is_updated: NDArray[np.bool_]
+        self, changes: ChangesOfFiles, each: MatchedFile, is_updated: NDArray[np.bool_]
     ) -> Iterator[pa.RecordBatch]:
         """The removed rows, as they were, and their new versions if the operation makes any."""
         operation = changes.operation

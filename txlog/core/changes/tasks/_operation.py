@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["Hits", "Images", "RowOperation", "Touched"]
+__all__ = ["Images", "MatchedFile", "MatchedRows", "RowOperation"]
 
 
-class Hits(msgspec.Struct, frozen=True):
+class MatchedRows(msgspec.Struct, frozen=True):
     """The rows of one data file that an operation matches.
 
     ``positions`` ascend and include dead rows. If the operation has a source, ``source_rows`` are the source rows that
@@ -46,12 +46,12 @@ class Hits(msgspec.Struct, frozen=True):
     values: pa.RecordBatch | None = None
     pairs: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
-    def at(self, places: Any) -> Hits:
+    def at(self, places: Any) -> MatchedRows:
         """A selection of them, without ``pairs``: by a mask, or by indices into ``positions``."""
         values = self.values
         if values is not None:
             values = values.take(from_numbers(np.flatnonzero(places) if places.dtype == bool else places))
-        return Hits(
+        return MatchedRows(
             self.positions[places],
             None if self.source_rows is None else self.source_rows[places],
             None if self.is_replaced is None else self.is_replaced[places],
@@ -60,7 +60,7 @@ class Hits(msgspec.Struct, frozen=True):
         )
 
 
-class Touched(msgspec.Struct, frozen=True):
+class MatchedFile(msgspec.Struct, frozen=True):
     """A live file with matching live rows, on one version.
 
     ``live`` marks the ``hits`` that are not dead; ``replaced`` are the positions of live rows to remove.
@@ -69,7 +69,7 @@ class Touched(msgspec.Struct, frozen=True):
     add: AddFile
     num_rows: int
     dead: BitMap64
-    hits: Hits
+    hits: MatchedRows
     live: NDArray[np.bool_]
     replaced: NDArray[np.uint64]
 
@@ -149,7 +149,7 @@ class RowOperation(ABC):
         """Whether every row of the file is sure to match and be removed, so the file need not be read."""
         return False
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
         """The matching rows in the ``files`` that earlier changes of the handle looked into or wrote, found without
         reading anything.
 
@@ -157,7 +157,7 @@ class RowOperation(ABC):
         """
         return {}
 
-    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, Hits]:
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, MatchedRows]:
         """The matching rows in those of these files whose keys are kept beside the table, found without reading the
         files."""
         return {}
@@ -165,15 +165,15 @@ class RowOperation(ABC):
     # --- which rows -----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+    def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
         """The matching rows of one file. Called by several threads."""
 
-    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> Iterable[Hits]:
+    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> Iterable[MatchedRows]:
         """The matching rows of each of these small files, as `look_up` finds them. For lookups with a cost besides
         reading, which the files can share."""
         return (self.look_up(rows, add) for add in adds)
 
-    def decided(self, touched: Sequence[Touched], tombstones: Sequence[Touched]) -> list[Touched]:
+    def decided(self, touched: Sequence[MatchedFile], tombstones: Sequence[MatchedFile]) -> list[MatchedFile]:
         """The same files with only the matching rows that are replaced or deleted, which may depend on existing values.
         Called before `inserted`, at each execution.
 
@@ -181,33 +181,33 @@ class RowOperation(ABC):
         """
         return list(touched)
 
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
         """Which source rows are written, given all matches on this version; None if there is no source."""
         return None
 
-    def matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
+    def matched(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         """Which source rows match a live row of these files."""
         return np.zeros(self.num_source_rows, dtype=bool)
 
     @abstractmethod
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+    def updated(self, touched: Sequence[MatchedFile]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """For the change data feed: which ``replaced`` rows of each file come back changed, and which source rows are
         their new versions. All other rows are deleted or inserted."""
 
     @abstractmethod
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+    def counts(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         """The number of inserted, updated and deleted rows. Rows removed with whole files are counted elsewhere."""
 
     # --- new rows -------------------------------------------------------------------------------------------
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+    def images(self, rows: pa.RecordBatch | None, hits: MatchedRows) -> Iterator[Images]:
         """The new versions of these rows; a deleted row has none.
 
         ``rows`` has `image_fields`, and is None if that is empty.
         """
         return iter(())
 
-    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+    def changes(self, rows: pa.RecordBatch, hits: MatchedRows) -> Iterator[Images]:
         """`images` with only the columns of `changed_fields`. ``rows`` has `fields_for_changes`."""
         return iter(())
 

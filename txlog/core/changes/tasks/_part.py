@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from txlog.core.changes.tasks._change_files import ChangeFileWriter
 from txlog.core.changes.tasks._file_rows import FileRows
-from txlog.core.changes.tasks._operation import RowOperation, Touched
+from txlog.core.changes.tasks._operation import MatchedFile, RowOperation
 from txlog.core.changes.tasks._rewrite import Changed
 from txlog.core.changes.tasks._row_work import RowsDone, RowWork
 from txlog.core.changes.tasks._specs import RowSpec, SourceSpec
@@ -221,13 +221,13 @@ def _recorded(
     return tuple(file.to_cdc() for file in changes.write(gone))
 
 
-def _matched(operation: RowOperation, touched: Sequence[Touched], source: PartSource | None) -> bytes:
+def _matched(operation: RowOperation, touched: Sequence[MatchedFile], source: PartSource | None) -> bytes:
     """The numbers of the matching source rows."""
     return b"" if source is None else pack(source.numbers[operation.matched(touched)])
 
 
 def _outcomes(
-    touched: Sequence[Touched], whole: Sequence[AddFile], changed: Changed = _UNCHANGED
+    touched: Sequence[MatchedFile], whole: Sequence[AddFile], changed: Changed = _UNCHANGED
 ) -> tuple[FileOutcome, ...]:
     """The outcome of each file that changes."""
     vectors = {add.live_key: vector for add, vector, _ in changed.marked}

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from txlog.core import ambient
 from txlog.core.changes.tasks._file_rows import FileRows, RowsAt
-from txlog.core.changes.tasks._operation import Images, RowOperation, Touched
+from txlog.core.changes.tasks._operation import Images, MatchedFile, RowOperation
 from txlog.core.changes.tasks._spliced_copies import SplicedCopies
 from txlog.core.changes.tasks._tombstone_files import tombstone_adds
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
@@ -194,7 +194,7 @@ class FileRewriter:
         if on_its_way is not None:
             on_its_way.result()
 
-    def change(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Changed:
+    def change(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> Changed:
         """The files that replace ``touched``, and the files with the source rows."""
         touched = [each for each in touched if len(each.replaced)]
         started_s = ambient.monotonic_s()
@@ -221,9 +221,9 @@ class FileRewriter:
 
     # --- vectors --------------------------------------------------------------------------------------------
 
-    def _marked(self, touched: Sequence[Touched]) -> Changed:
+    def _marked(self, touched: Sequence[MatchedFile]) -> Changed:
         """The same files with vectors that also mark the removed rows; files without a remaining row are left out."""
-        left: list[tuple[LiveKey, Touched, BitMap64]] = []
+        left: list[tuple[LiveKey, MatchedFile, BitMap64]] = []
         removed: list[AddFile] = []
         known: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = {}
         new: list[tuple[LiveKey, BitMap64]] = []
@@ -269,7 +269,7 @@ class FileRewriter:
 
     # --- images ---------------------------------------------------------------------------------------------
 
-    def _images(self, touched: Sequence[Touched]) -> list[_Images]:
+    def _images(self, touched: Sequence[MatchedFile]) -> list[_Images]:
         """New versions of the removed rows. Reuses earlier images if all their rows are still removed."""
         going = {each.add.file_id: each.replaced for each in touched}
         kept = [
@@ -291,7 +291,7 @@ class FileRewriter:
         self._written.images = kept
         return kept
 
-    def _images_or_stream(self, item: tuple[Touched, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
+    def _images_or_stream(self, item: tuple[MatchedFile, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
         """The new versions of some rows of one file: computed immediately if they are few, otherwise while they are
         consumed."""
         each, positions = item
@@ -299,7 +299,7 @@ class FileRewriter:
         return list(images) if each.add.size * len(positions) <= _HELD_BYTES * each.num_rows else images
 
     def _images_of(
-        self, each: Touched, positions: NDArray[np.uint64], found: Iterable[RowsAt] | None = None
+        self, each: MatchedFile, positions: NDArray[np.uint64], found: Iterable[RowsAt] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The new versions of the rows at ``positions``, which are among the hits of the file. ``found`` are these
         rows, if they were read."""
@@ -329,7 +329,7 @@ class FileRewriter:
 
     # --- copies ---------------------------------------------------------------------------------------------
 
-    def _copied(self, touched: Sequence[Touched], joined: Collection[LiveKey]) -> Changed:
+    def _copied(self, touched: Sequence[MatchedFile], joined: Collection[LiveKey]) -> Changed:
         """A copy of each file: without dead and removed rows, with the new versions of the latter. The ``joined`` ones
         are copied with the source rows."""
         written = self._written.copies
@@ -352,7 +352,7 @@ class FileRewriter:
         copied = sum(each.num_rows - len(each.dead) - len(each.replaced) for each in touched)
         return Changed([], [each.add for each in touched], new, rows_copied=copied)
 
-    def _copy(self, each: Touched) -> tuple[PendingFile, ...]:
+    def _copy(self, each: MatchedFile) -> tuple[PendingFile, ...]:
         """The pending copy of one file, whose name is not durable yet; () if no row is left."""
         if len(each.dead) + len(each.replaced) >= each.num_rows and not self._operation.makes_images:
             return ()
@@ -364,7 +364,7 @@ class FileRewriter:
 
         return self._pending(self._left(each), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
 
-    def _left(self, each: Touched) -> Iterator[pa.RecordBatch]:
+    def _left(self, each: MatchedFile) -> Iterator[pa.RecordBatch]:
         """The rows of a copy. A small file is read once."""
         removed: list[RowsAt] | None = [] if each.add.size <= _JOINED_BYTES else None
         for _, batch in self._rows.live(each.add, each.replaced, removed):
@@ -372,7 +372,9 @@ class FileRewriter:
         if self._operation.makes_images:
             yield from self._images_of(each, each.replaced, removed)
 
-    def _joins_source(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Sequence[Touched]:
+    def _joins_source(
+        self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None
+    ) -> Sequence[MatchedFile]:
         """The small files whose copies share new files with few source rows, so that changes of a row each do not leave
         more and more files. None if an earlier execution wrote the source rows alone."""
         is_new = self._written.source is None and self._operation.source_files is None
@@ -387,7 +389,7 @@ class FileRewriter:
         return not self._with_vectors and not self._are_requests
 
     def _copied_with_source(
-        self, small: Sequence[Touched], is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None
+        self, small: Sequence[MatchedFile], is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None
     ) -> tuple[PendingFile, ...]:
         """Files with the rows of these copies and with the source rows: one for each partition."""
         replaced = {each.add.live_key: each.replaced for each in small}
@@ -425,7 +427,7 @@ class FileRewriter:
                 first += batch.num_rows
             yield self._rows.ids.changed(batch, here)
 
-    def _source_ids(self, touched: Sequence[Touched], num_rows: int) -> NDArray[np.int64] | None:
+    def _source_ids(self, touched: Sequence[MatchedFile], num_rows: int) -> NDArray[np.int64] | None:
         """For each source row, the id of the row it replaces (the lowest of several); None if it replaces none."""
         if self._rows.ids is None or self._operation.makes_images or not self._operation.replaces_rows:
             return None
@@ -461,7 +463,7 @@ class FileRewriter:
         self._unsent.own(file.path for file in files)
         return task, files
 
-    def _apply_to(self, touched: Sequence[Touched]) -> Apply:
+    def _apply_to(self, touched: Sequence[MatchedFile]) -> Apply:
         """How to read these files: on two threads, unless they are small. Small files that take requests are worked on
         in turns, so that none waits for the answers of the others."""
         if not _are_small(touched):
@@ -469,7 +471,7 @@ class FileRewriter:
         return partial(parallel_map, threads=_SMALL_AT_ONCE) if self._are_requests else map
 
 
-def _are_small(touched: Sequence[Touched]) -> bool:
+def _are_small(touched: Sequence[MatchedFile]) -> bool:
     return sum(each.add.size for each in touched) <= _ALONE_BYTES
 
 

@@ -26,7 +26,7 @@ from txlog.core import ambient
 from txlog.core.changes.tasks._change_files import ChangesOfFiles
 from txlog.core.changes.tasks._file_rows import FileRows
 from txlog.core.changes.tasks._opened_once import opened_once
-from txlog.core.changes.tasks._operation import Hits, RowOperation, Touched
+from txlog.core.changes.tasks._operation import MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks._rewrite import Changed, FileRewriter
 from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.bitmaps import bitmap_of, is_in, unpack
@@ -82,7 +82,7 @@ class RowsDone(msgspec.Struct, frozen=True):
 
     operation: RowOperation
     rows: FileRows
-    touched: Sequence[Touched]
+    touched: Sequence[MatchedFile]
     is_written: NDArray[np.bool_] | None
     changed: Changed
     counts: tuple[int, int, int]
@@ -115,7 +115,7 @@ class RowsDone(msgspec.Struct, frozen=True):
 class _KnownFiles(msgspec.Struct):
     """What is known about immutable files and vectors."""
 
-    hits: dict[FileId, Hits] = msgspec.field(default_factory=dict)
+    hits: dict[FileId, MatchedRows] = msgspec.field(default_factory=dict)
     dead: dict[LiveKey, BitMap64] = msgspec.field(default_factory=dict)
     num_rows: dict[FileId, int] = msgspec.field(default_factory=dict)
 
@@ -168,7 +168,7 @@ class RowWork:
         """Whether a row of this file matches; the file was looked into."""
         return len(self._seen.hits[file].positions) > 0
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
         """The files that earlier changes of the handle looked into: `RowOperation.recall`."""
         found = self._operation.recall(files, are_all_live=are_all_live)
         self._seen.hits.update(found)
@@ -196,10 +196,10 @@ class RowWork:
         self._rate.size_bytes += sum(add.size for add in adds)
         self._rate.seconds += ambient.monotonic_s() - started_s
 
-    def _looked_up(self, add: AddFile) -> tuple[AddFile, Hits]:
+    def _looked_up(self, add: AddFile) -> tuple[AddFile, MatchedRows]:
         return add, self._operation.look_up(self.rows, add)
 
-    def _small_looked_up(self, adds: Sequence[AddFile]) -> Iterator[tuple[AddFile, Hits]]:
+    def _small_looked_up(self, adds: Sequence[AddFile]) -> Iterator[tuple[AddFile, MatchedRows]]:
         """On a disk, small files cost mostly Python time, and threads would hinder each other."""
         if not self._store.has_cheap_calls:
             yield from parallel_map(self._looked_up, adds, threads=_REQUESTS_AT_ONCE)
@@ -208,7 +208,7 @@ class RowWork:
             some = adds[first : first + _TOGETHER]
             yield from zip(some, self._operation.look_up_all(self.rows, some), strict=True)
 
-    def touched(self, adds: Sequence[AddFile], version: int) -> list[Touched]:
+    def touched(self, adds: Sequence[AddFile], version: int) -> list[MatchedFile]:
         """Which of these files, all looked into, have matching live rows, as the operation decides."""
         vectors = DeletionVectorReader(self._store, version)
         touched = partial(self._touched, vectors=vectors)
@@ -218,7 +218,7 @@ class RowWork:
         with TxlogError.located(self._store.uri, version):
             return self._operation.decided([each for each in found if each.live.any()], tombstones)
 
-    def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> Touched:
+    def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> MatchedFile:
         hits, num_rows = self._seen.hits[add.file_id], self._count(add)
         dead = self._dead_rows(add, num_rows, vectors)
         live = ~is_in(hits.positions, dead)
@@ -227,7 +227,7 @@ class RowWork:
         if is_doubtful or len(dead) + len(replaced) >= num_rows:
             # The file itself decides whether a row is left: too low a count would lose the other rows.
             num_rows = self._seen.num_rows[add.file_id] = self.rows.count(add)
-        return Touched(add, num_rows, dead, hits, live, replaced)
+        return MatchedFile(add, num_rows, dead, hits, live, replaced)
 
     def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> BitMap64:
         if add.deletion_vector is None:
@@ -268,7 +268,7 @@ class RowWork:
         finally:
             self.rewriter.join_source()
 
-    def write(self, touched: Sequence[Touched]) -> RowsDone:
+    def write(self, touched: Sequence[MatchedFile]) -> RowsDone:
         """Replace these files, and write the source rows that are due."""
         is_written, counts = self._counted(touched)
         changed = self.rewriter.change(touched, is_written)
@@ -276,7 +276,7 @@ class RowWork:
         tombstones = None if rows is None else self.rewriter.tombstones(rows)
         return RowsDone(self._operation, self.rows, touched, is_written, changed, counts, tombstones)
 
-    def would_do(self, touched: Sequence[Touched], whole: Sequence[AddFile]) -> WriteMetrics:
+    def would_do(self, touched: Sequence[MatchedFile], whole: Sequence[AddFile]) -> WriteMetrics:
         """What `write` and the removal of files as a ``whole`` would do, without writing anything."""
         _, (inserted, updated, deleted) = self._counted(touched)
         changed = [each for each in touched if len(each.replaced)]
@@ -292,7 +292,7 @@ class RowWork:
             vectors=marked,
         )
 
-    def _counted(self, touched: Sequence[Touched]) -> tuple[NDArray[np.bool_] | None, tuple[int, int, int]]:
+    def _counted(self, touched: Sequence[MatchedFile]) -> tuple[NDArray[np.bool_] | None, tuple[int, int, int]]:
         """Which source rows are written here, and the numbers of inserted, updated and deleted rows."""
         is_written = self._operation.inserted(touched)
         counts = self._operation.counts(touched, is_written)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.core.changes.tasks._file_rows import KEPT_BYTES, FileRows
-from txlog.core.changes.tasks._operation import RowOperation, Touched
+from txlog.core.changes.tasks._operation import MatchedFile, RowOperation
 from txlog.core.format.arrow.arrays import from_flags, from_numbers
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.old_calendar import old_calendar
@@ -93,7 +93,7 @@ class SplicedCopies:
         self.fields = table.schema.fields
         """All columns of the table."""
 
-    def copy(self, each: Touched, new_task: Callable[[], TaskIdentity]) -> PendingFile | None:
+    def copy(self, each: MatchedFile, new_task: Callable[[], TaskIdentity]) -> PendingFile | None:
         """The pending copy of one file, whose name is not durable yet; None if the file has to be decoded.
 
         Raises StorageError, CorruptLogError, InvalidInputError.
@@ -137,7 +137,7 @@ class SplicedCopies:
         takes = {*self.file_format.columns}.difference(self.plan.partition_columns)
         return not self.operation.makes_images or (bool(changed) and changed <= takes)
 
-    def _takes_partition(self, each: Touched) -> bool:
+    def _takes_partition(self, each: MatchedFile) -> bool:
         """Whether the partition values are written as those of a new file would be."""
         fields, values = self.plan.physical_partition_fields, each.add.partition_values
         if values.keys() != fields.keys():
@@ -147,7 +147,7 @@ class SplicedCopies:
         except CorruptLogError:  # who decodes the file names it
             return False
 
-    def _opened(self, source: Any, each: Touched) -> _Old | None:
+    def _opened(self, source: Any, each: MatchedFile) -> _Old | None:
         try:
             tail = read_footer(source)
             metadata = pq.ParquetFile(pa.BufferReader(tail)).metadata
@@ -247,7 +247,7 @@ class _Change(msgspec.Struct, frozen=True):
     updated: NDArray[np.int64]
 
     @classmethod
-    def of(cls, each: Touched, operation: RowOperation) -> _Change:
+    def of(cls, each: MatchedFile, operation: RowOperation) -> _Change:
         replaced = each.replaced.astype(np.int64)
         comes_back = np.zeros(len(replaced), dtype=bool)
         if operation.makes_images:
@@ -275,7 +275,7 @@ class _Groups(msgspec.Struct, frozen=True):
 class _Copy:
     """One copy that is being made."""
 
-    def __init__(self, copies: SplicedCopies, each: Touched, old: _Old, change: _Change, groups: _Groups) -> None:
+    def __init__(self, copies: SplicedCopies, each: MatchedFile, old: _Old, change: _Change, groups: _Groups) -> None:
         self._copies = copies
         self._format = copies.file_format
         self._each = each

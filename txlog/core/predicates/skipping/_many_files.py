@@ -29,9 +29,9 @@ from txlog.core.predicates.skipping._bounds_columns import (
 from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
 from txlog.core.predicates.terms.predicate import (
     And,
-    Anything,
     Comparison,
     Constant,
+    ExcludesNothing,
     In,
     IsNull,
     Not,
@@ -234,7 +234,7 @@ class _Judge(msgspec.Struct, frozen=True):
                 return may_be_false, may_be_true
             case Constant(value):
                 return self._all(value is True), self._all(value is False)
-            case Anything():
+            case ExcludesNothing():
                 return self._all(True), self._all(True)
             case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
                 return self._of_column(predicate, path)

@@ -25,9 +25,9 @@ from txlog.core.format.statistics_read import FileBounds, StatisticsReader
 from txlog.core.predicates.skipping._parts import Parts
 from txlog.core.predicates.terms.predicate import (
     And,
-    Anything,
     Comparison,
     Constant,
+    ExcludesNothing,
     In,
     IsNull,
     Not,
@@ -176,7 +176,7 @@ def possible(predicate: Predicate, facts: Mapping[Path, ColumnFacts]) -> _Possib
             return may_be_false, may_be_true
         case Constant(value):
             return value is True, value is False
-        case Anything():
+        case ExcludesNothing():
             return True, True
         case IsNull(path):
             known = facts.get(path, _UNKNOWN)

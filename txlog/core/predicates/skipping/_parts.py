@@ -17,7 +17,7 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.schema import DataType, Decimal, Field, Primitive, Struct, type_name
 from txlog.core.format.type_support import TypeSupport, type_support
 from txlog.core.predicates import package_function
-from txlog.core.predicates.terms.predicate import And, Comparison, Holds, In, Not, Or, Path, Predicate
+from txlog.core.predicates.terms.predicate import And, BooleanExpression, Comparison, In, Not, Or, Path, Predicate
 from txlog.core.predicates.terms.tree import Call, Expression, Value
 
 __all__ = ["Parts"]
@@ -68,10 +68,12 @@ class Parts:
                 return Or(self._replaced(left), self._replaced(right))
             case Not(operand):
                 return Not(self._replaced(operand))
-            case Holds(Call(operator, (left, Value(value)))) if operator in _OPERATORS and value is not None:
+            case BooleanExpression(Call(operator, (left, Value(value)))) if (
+                operator in _OPERATORS and value is not None
+            ):
                 name = self._name_of(left)
                 return Comparison((name,), operator, value, left.type) if name else predicate
-            case Holds(Call("in", (left,), _, (values, has_null))):
+            case BooleanExpression(Call("in", (left,), _, (values, has_null))):
                 name = self._name_of(left)
                 return In((name,), values, has_null, left.type) if name else predicate
         return predicate

@@ -3,8 +3,8 @@
 In: what ``unbound`` builds from ``col("day") == "2026-11-20"``, and ``sql`` from text. Out: an immutable tree that
 `bind` checks against a schema. It follows SQL's three-valued logic and Spark's order: NaN equals NaN and is greater
 than every number, strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as
-``upper(s) = 'A'``, is wrapped in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for
-``skipping``.
+``upper(s) = 'A'``, is wrapped in a `BooleanExpression`: it filters rows, and `prunable` puts `ExcludesNothing` in its
+place for ``skipping``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 __all__ = [
     "And",
-    "Anything",
-    "Built",
+    "BooleanExpression",
     "Comparison",
     "Constant",
-    "Holds",
+    "ExcludesNothing",
     "In",
     "IsNull",
     "Literal",
@@ -38,6 +37,7 @@ __all__ = [
     "Path",
     "Predicate",
     "StartsWith",
+    "UnboundCondition",
     "bind",
     "bind_leaf",
     "operand_text",
@@ -144,7 +144,7 @@ class IsNull(Predicate, frozen=True):
         return f"{path_text(self.path)} IS NULL"
 
 
-class Holds(Predicate, frozen=True):
+class BooleanExpression(Predicate, frozen=True):
     """Any other boolean expression as a condition, such as ``upper(s) = 'A'`` or ``a < b``."""
 
     condition: Expression
@@ -159,7 +159,7 @@ class Holds(Predicate, frozen=True):
         return self.condition.as_operand()
 
 
-class Anything(Predicate, frozen=True):
+class ExcludesNothing(Predicate, frozen=True):
     """Replaces a condition that excludes no file: it may be true for some rows and false for others."""
 
     def __str__(self) -> str:
@@ -171,7 +171,7 @@ def operand_text(operand: Any) -> str:
     return operand.as_operand() if hasattr(operand, "as_operand") else value_text(operand, None)
 
 
-class Built(Predicate, frozen=True):
+class UnboundCondition(Predicate, frozen=True):
     """A condition from Python's operators on operands that no schema is known for yet: ``binding`` makes it another.
 
     ``name`` is that of a comparison, or "in", "is null", "starts with" or "true" for an operand that is a boolean.
@@ -268,9 +268,9 @@ def bind_leaf(predicate: Comparison | In | StartsWith, data_type: DataType) -> P
 
 
 def prunable(predicate: Predicate) -> Predicate:
-    """A bound condition with `Anything` in place of each part that ``skipping`` does not understand.
+    """A bound condition with `ExcludesNothing` in place of each part that ``skipping`` does not understand.
 
-    This is sound inside NOT too, since `Anything` may be true or false.
+    This is sound inside NOT too, since `ExcludesNothing` may be true or false.
     """
     match predicate:
         case And(left, right):
@@ -279,8 +279,8 @@ def prunable(predicate: Predicate) -> Predicate:
             return Or(prunable(left), prunable(right))
         case Not(operand):
             return Not(prunable(operand))
-        case Holds():
-            return Anything()
+        case BooleanExpression():
+            return ExcludesNothing()
     return predicate
 
 
@@ -303,8 +303,8 @@ def with_paths(predicate: Expression, change: Callable[[Path], Path]) -> Any:
             return Or(with_paths(left, change), with_paths(right, change))
         case Not(operand):
             return Not(with_paths(operand, change))
-        case Holds(condition):
-            return Holds(with_paths(condition, change))
+        case BooleanExpression(condition):
+            return BooleanExpression(with_paths(condition, change))
         case Call(_, arguments):
             return replace(predicate, arguments=tuple(with_paths(argument, change) for argument in arguments))
         case Comparison(path) | In(path) | StartsWith(path) | IsNull(path) | Reference(path, _, "target"):
@@ -371,7 +371,7 @@ def _bind(predicate: Predicate, schema: Struct) -> Predicate:
         case Comparison(path, _, _, None) | In(path, _, _, None) | StartsWith(path, _, None):
             found, data_type = resolve(path, schema)
             return bind_leaf(replace(predicate, path=found), data_type)
-        case Built():
+        case UnboundCondition():
             raise TypeError(f"binding.bind_condition binds {predicate}")
     return predicate
 

@@ -25,12 +25,12 @@ from txlog.core.predicates.terms.values import Ordered, value_text
 
 __all__ = [
     "Call",
+    "CallSql",
     "Expression",
     "Path",
     "Reference",
     "Side",
     "Value",
-    "Written",
     "captured_name",
     "columns_of",
     "variable_name",
@@ -103,13 +103,13 @@ class Value(Expression, frozen=True):
         return text if name in ("string", "boolean", "int", "binary") else f"CAST({text} AS {name.upper()})"
 
 
-class Written(str):
+class CallSql(str):
     """The SQL of a call whose kernel has another name or other options: ``{}`` stands for each operand."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, before: str, *literals: Ordered | None, after: str = "") -> Written:
+    def of(cls, before: str, *literals: Ordered | None, after: str = "") -> CallSql:
         """``before``, the literals with commas between them, and ``after``. The literals have no ``{}``."""
         values = ", ".join(value_text(value, None) for value in literals).replace("{", "{{").replace("}", "}}")
         return cls(f"{before}{values}{after}")
@@ -136,7 +136,7 @@ class Call(Expression, frozen=True):
 
     def __str__(self) -> str:
         texts = [argument.as_operand() for argument in self.arguments]
-        if self.options and isinstance(self.options[-1], Written):
+        if self.options and isinstance(self.options[-1], CallSql):
             return self.options[-1].format(*texts)
         if self.name == "cast":
             return f"CAST({self.arguments[0]} AS {type_name(self.type).upper()})"

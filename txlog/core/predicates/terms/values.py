@@ -23,7 +23,7 @@ from txlog.core.util import UTC
 
 __all__ = [
     "INTEGER_ENDS",
-    "Fitted",
+    "FittedLiteral",
     "Microseconds",
     "Ordered",
     "as_float32",
@@ -57,7 +57,7 @@ _TIMESTAMP = re.compile(
 )
 
 
-class Fitted(msgspec.Struct, frozen=True):
+class FittedLiteral(msgspec.Struct, frozen=True):
     """A literal as a value of a column's type.
 
     If ``exact`` is False, the type cannot hold the literal: ``value`` is the greatest value below it, or None if all
@@ -72,7 +72,7 @@ class Microseconds(int):
     """A moment that is bound already: the value of a timestamp, with a zone or without."""
 
 
-def fit(value: Any, data_type: DataType, zone: str = UTC) -> Fitted:
+def fit(value: Any, data_type: DataType, zone: str = UTC) -> FittedLiteral:
     """Fit a literal to a column's type as Spark compares the two; a string is parsed as a value of the type.
 
     A timestamp without a zone is in ``zone``. Raises ``ValueError`` saying why the two cannot be compared.
@@ -83,20 +83,20 @@ def fit(value: Any, data_type: DataType, zone: str = UTC) -> Fitted:
     name = data_type.name if isinstance(data_type, delta.Primitive) else ""
     if name in _BITS:
         fitted = _fit_number(_number(value), decimal.Decimal(1), 2 ** (_BITS[name] - 1) - 1, lowest_extra=1)
-        return Fitted(None if fitted.value is None else int(fitted.value), fitted.exact)
+        return FittedLiteral(None if fitted.value is None else int(fitted.value), fitted.exact)
     if name in ("float", "double"):
-        return Fitted(_as_float(_number(value)))
+        return FittedLiteral(_as_float(_number(value)))
     if name in _PLAIN:
         kind, literal = _PLAIN[name]
         if type(value) is not kind:
             raise ValueError(f"a {name} column needs {literal}")
         if isinstance(value, str):
             utf8(value)
-        return Fitted(value)
+        return FittedLiteral(value)
     if name == "date":
-        return Fitted(_days(value))
+        return FittedLiteral(_days(value))
     if data_type in delta.TIMESTAMPS:
-        return Fitted(_microseconds(value, zone if data_type == delta.TIMESTAMP else None))
+        return FittedLiteral(_microseconds(value, zone if data_type == delta.TIMESTAMP else None))
     raise ValueError(f"values of this type are not compared as a whole{next_comparison(data_type)}")
 
 
@@ -270,16 +270,16 @@ def _as_float(number: int | float | decimal.Decimal) -> float:
 
 def _fit_number(
     value: int | float | decimal.Decimal, unit: decimal.Decimal, units_max: int, *, lowest_extra: int = 0
-) -> Fitted:
+) -> FittedLiteral:
     """Fit a number to the multiples of ``unit``, from ``-(units_max + lowest_extra)`` to ``units_max`` units."""
     highest = _WIDE.multiply(unit, decimal.Decimal(units_max))
     if value != value or value > highest:
-        return Fitted(highest, exact=False)
+        return FittedLiteral(highest, exact=False)
     if value < _WIDE.multiply(unit, decimal.Decimal(-(units_max + lowest_extra))):
-        return Fitted(None, exact=False)
+        return FittedLiteral(None, exact=False)
     number = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
     below = number.quantize(unit, rounding=decimal.ROUND_FLOOR, context=_WIDE)
-    return Fitted(below, exact=below == number)
+    return FittedLiteral(below, exact=below == number)
 
 
 def _days(value: Any) -> int:

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from txlog.core.format.actions import Action, ActionError, DomainMetadata, Metadata, Protocol, SetTransaction
-from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, Limits
+from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, LogLimits
 from txlog.core.versions.decisions.state import TableState, Totals
 
 __all__ = ["VersionChecksum", "checksum_bytes", "parse_checksum"]
@@ -97,7 +97,7 @@ def checksum_bytes(state: TableState, totals: Totals, txn_id: str | None = None)
     return orjson.dumps({**content, "metadata": state.metadata.to_json(), "protocol": state.protocol.to_json()})
 
 
-def parse_checksum(body: bytes, version: int, *, limits: Limits = DEFAULT_LIMITS) -> VersionChecksum | None:
+def parse_checksum(body: bytes, version: int, *, limits: LogLimits = DEFAULT_LIMITS) -> VersionChecksum | None:
     """The content of ``N.crc``; None if it is torn, malformed, contradicts itself or passes ``limits.line_bytes``."""
     if len(body) > limits.line_bytes:
         return None

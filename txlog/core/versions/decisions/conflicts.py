@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyCommitted",
-    "Apart",
     "Committed",
     "Conflict",
     "Decision",
     "Rebase",
     "Reexecute",
+    "SplitAppends",
     "decide",
     "decide_unread",
     "endangered",
@@ -90,14 +90,14 @@ class Conflict(msgspec.Struct, frozen=True):
     reasons: tuple[ConflictReason, ...]
 
 
-class Apart(msgspec.Struct, frozen=True):
+class SplitAppends(msgspec.Struct, frozen=True):
     """Of joined appends, these are not valid up to ``version`` as they are: each must be committed, or fail, alone."""
 
     version: int
     txn_ids: frozenset[str]
 
 
-Decision: TypeAlias = Rebase | Reexecute | Conflict | Committed | AlreadyCommitted | Apart
+Decision: TypeAlias = Rebase | Reexecute | Conflict | Committed | AlreadyCommitted | SplitAppends
 
 
 def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
@@ -135,7 +135,7 @@ def _last_metadata(winners: Sequence[Commit]) -> Metadata | None:
     return found[-1] if found else None
 
 
-def _decide_members(proposal: Proposal, winners: Sequence[Commit]) -> Rebase | Apart:
+def _decide_members(proposal: Proposal, winners: Sequence[Commit]) -> Rebase | SplitAppends:
     """Which of joined appends are in the log already, or meet a conflict: they may end differently, so none is the
     answer for all."""
     newest = proposal.base_version + len(winners)
@@ -151,7 +151,7 @@ def _decide_members(proposal: Proposal, winners: Sequence[Commit]) -> Rebase | A
         for each in proposal.members
         if is_redefined or each.txn_id in taken or any(mine.app_id in moved for mine in each.set_transactions)
     )
-    return Apart(newest, apart) if apart else Rebase(newest)
+    return SplitAppends(newest, apart) if apart else Rebase(newest)
 
 
 def decide_unread(proposal: Proposal, before: TableState | None, after: TableState) -> Decision:

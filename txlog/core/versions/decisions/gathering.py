@@ -31,7 +31,7 @@ from txlog.core.versions.decisions.proposal import Proposal, validate_proposal
 from txlog.core.versions.decisions.segment import ListedFile
 from txlog.errors import InvalidInputError
 
-__all__ = ["DEAD_MS", "Known", "Standing", "joined_with", "may_be_taken", "standing"]
+__all__ = ["DEAD_MS", "KnownLog", "Standing", "joined_with", "may_be_taken", "standing"]
 
 DEAD_MS = 3_600_000
 """An intent that is older than the newest name of its folder by this much is ignored by everyone but its writer."""
@@ -39,7 +39,7 @@ _LEFT_BEHIND_MS = 10_000
 """By then, a live writer has deleted its intent if it landed."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownLog(msgspec.Struct, frozen=True):
     """What a handle knows of a log: it has read every version after ``after``, up to ``newest``. ``settled`` are the
     transactions that these versions hold, or fence off."""
 
@@ -60,7 +60,7 @@ class Standing(msgspec.Struct, frozen=True):
     left_behind: tuple[str, ...] = ()
 
 
-def standing(listed: Iterable[ListedFile], own: str, known: Known, *, waited_ms: int) -> Standing | None:
+def standing(listed: Iterable[ListedFile], own: str, known: KnownLog, *, waited_ms: int) -> Standing | None:
     """Where the writer of the intent ``own`` stands, by a list of the folder; None if the list does not show it.
 
     ``waited_ms`` is how long its own intent has been there, at least. Names that have waited longer go first, including
@@ -94,7 +94,7 @@ def standing(listed: Iterable[ListedFile], own: str, known: Known, *, waited_ms:
     return Standing(tuple(ahead), tuple(others[: MEMBERS_MAX - 1]), tuple(left_behind))
 
 
-def may_be_taken(name: str, known: Known) -> bool:
+def may_be_taken(name: str, known: KnownLog) -> bool:
     """Whether a handle may take the intent of this name: it knows every version that could hold the append, and none
     does."""
     intent = named_intent(name)

@@ -1,9 +1,9 @@
 """Many appends in one commit: which may be joined, their joined proposal, and what a commit in the log holds of each.
 
 In: proposals of blind appends, and commits that were read. Out: one `Proposal` for all that may be joined, with a list
-of them under ``commitInfo.txlog.joined``; and from such a commit, the `Member` of each append. Every reader that asks
-"is this commit mine?" or "which fingerprint has this checkpoint?" asks here. To other readers, and to older releases, a
-joined commit is an ordinary blind append. Pure: the caller passes ids.
+of them under ``commitInfo.txlog.joined``; and from such a commit, the `JoinedAppend` of each append. Every reader that
+asks "is this commit mine?" or "which fingerprint has this checkpoint?" asks here. To other readers, and to older
+releases, a joined commit is an ordinary blind append. Pure: the caller passes ids.
 
 What may be joined: commits that only add new files (and at most one ``txn``), read nothing, and were planned on the
 same definition of the table. A commit holds one checkpoint of an application, and each file once.
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BYTES_MAX",
     "MEMBERS_MAX",
+    "JoinedAppend",
     "Joining",
-    "Member",
     "adds_of",
     "fingerprint_of",
     "fits",
@@ -50,7 +50,7 @@ BYTES_MAX = 16 << 20
 """The most bytes of one joined commit; a larger append is committed alone."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class JoinedAppend(msgspec.Struct, frozen=True):
     """One append of a joined commit, as the commit records it.
 
     ``app_id`` and ``version`` come from its ``txn``, if it has one. Its files are the next ``files`` adds of the
@@ -172,7 +172,7 @@ def _summed(metrics: Sequence[dict[str, str]]) -> dict[str, str]:
 # --- what a commit holds ------------------------------------------------------------------------------------------
 
 
-def members(commit: Commit) -> tuple[Member, ...]:
+def members(commit: Commit) -> tuple[JoinedAppend, ...]:
     """The appends that a joined commit lists; none for every other commit. Leaves out malformed entries: this is
     provenance, and any writer may have written it."""
     return tuple(map(_member, _listed(commit)))
@@ -185,8 +185,8 @@ def _listed(commit: Commit) -> Iterator[dict[str, Any]]:
         yield from (each for each in listed if type(each) is dict and type(each.get("txnId")) is str)
 
 
-def _member(fields: dict[str, Any]) -> Member:
-    return Member(
+def _member(fields: dict[str, Any]) -> JoinedAppend:
+    return JoinedAppend(
         fields["txnId"],
         _text(fields, "appId"),
         _number(fields, "version"),
@@ -208,12 +208,12 @@ def _number(fields: dict[str, Any], name: str) -> int | None:
     return value if type(value) is int else None
 
 
-def member(commit: Commit, txn_id: str) -> Member | None:
+def member(commit: Commit, txn_id: str) -> JoinedAppend | None:
     """The append with this id in a joined commit; None if the commit does not list it."""
     return next((_member(each) for each in _listed(commit) if each["txnId"] == txn_id), None)
 
 
-def member_of_checkpoint(commit: Commit, app_id: str, version: int) -> Member | None:
+def member_of_checkpoint(commit: Commit, app_id: str, version: int) -> JoinedAppend | None:
     """The append of this checkpoint in a joined commit; None if the commit does not list it."""
     return next((each for each in members(commit) if (each.app_id, each.version) == (app_id, version)), None)
 

@@ -1,8 +1,8 @@
 """Lost updates: what other writers changed in a region after the version that its new rows come from.
 
-In: the rows that an overwrite replaces (`Region`), and commits that its caller has not read. Out: `Unseen`: the reasons
-not to replace them, or the files to leave alone. The overwrite itself is planned on a version that includes these
-commits; ``core/versions/decisions/conflicts`` checks later commits. No store, no clock.
+In: the rows that an overwrite replaces (`Region`), and commits that its caller has not read. Out: `UnseenChanges`: the
+reasons not to replace them, or the files to leave alone. The overwrite itself is planned on a version that includes
+these commits; ``core/versions/decisions/conflicts`` checks later commits. No store, no clock.
 
 An unseen blind append counts as later than the overwrite, as in a race under WriteSerializable: its rows stay. A commit
 that only moved rows is not a change, unless it moved such rows.
@@ -25,7 +25,7 @@ from txlog.core.versions.decisions.joined_appends import adds_of
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.errors import ConflictReason
 
-__all__ = ["Region", "Unseen", "unseen_changes"]
+__all__ = ["Region", "UnseenChanges", "unseen_changes"]
 
 
 class Region(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Region(msgspec.Struct, frozen=True):
         return lambda add: pruner.may_match(add.partition_values, add.stats)
 
 
-class Unseen(msgspec.Struct, frozen=True):
+class UnseenChanges(msgspec.Struct, frozen=True):
     """``reasons`` why the region must not be replaced; ``later`` are files to leave alone, as comparable paths."""
 
     reasons: tuple[ConflictReason, ...]
@@ -68,7 +68,7 @@ def unseen_changes(
     own: Collection[int],
     isolation: Isolation,
     own_appends: Collection[str] = (),
-) -> Unseen:
+) -> UnseenChanges:
     """Check every commit after the version that the caller last read, in ascending order, parsed with their files.
 
     ``own`` are the caller's own versions, and ``own_appends`` the caller's appends in versions that hold others' too:
@@ -94,7 +94,7 @@ def unseen_changes(
         if commit.version not in own:
             reasons += _changes(commit, held, removes, inside, later)
         inside.update(canonical_path(add.path) for add in held)
-    return Unseen(tuple(reasons), frozenset(later))
+    return UnseenChanges(tuple(reasons), frozenset(later))
 
 
 def _changes(

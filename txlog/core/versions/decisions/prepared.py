@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.state import TableState
 
 __all__ = [
-    "Place",
     "Preparation",
+    "PreparedTable",
     "StagedPart",
     "committed",
     "deciding",
@@ -78,7 +78,7 @@ _NAME_START = "prepared."
 _FILES = (AddFile, RemoveFile, AddCDCFile)
 
 
-class Place(msgspec.Struct, frozen=True):
+class PreparedTable(msgspec.Struct, frozen=True):
     """A table: its id, and the location or name by which any process opens it. Of the transaction, it has nothing up to
     version ``since``."""
 
@@ -96,14 +96,14 @@ class Preparation(msgspec.Struct, frozen=True):
     """
 
     transaction: str
-    tables: tuple[Place, ...]
+    tables: tuple[PreparedTable, ...]
     decision: str
     part: str | None
     number: int = -1
     version: int = -1
 
     @property
-    def decider(self) -> Place:
+    def decider(self) -> PreparedTable:
         return self.tables[-1]
 
 
@@ -142,10 +142,10 @@ def transaction_of(commit: Commit) -> str | None:
     return _tag(commit, _TAG)
 
 
-def tables_of(commit: Commit) -> tuple[Place, ...]:
+def tables_of(commit: Commit) -> tuple[PreparedTable, ...]:
     """All tables of the transaction that a commit belongs to; none if it belongs to none, or is malformed."""
     try:
-        return msgspec.json.decode(_tag(commit, _TABLES) or "[]", type=tuple[Place, ...])
+        return msgspec.json.decode(_tag(commit, _TABLES) or "[]", type=tuple[PreparedTable, ...])
     except msgspec.MsgspecError:
         return ()
 

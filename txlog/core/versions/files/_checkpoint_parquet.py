@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from txlog.core.format.commit_file import Limits
+from txlog.core.format.commit_file import LogLimits
 from txlog.core.parallel import parallel_map
 from txlog.core.versions.decisions.files import NamedFiles
 from txlog.core.versions.files._bounded_batches import beside, bounded_batches
@@ -47,7 +47,7 @@ class CheckpointPiece(msgspec.Struct, frozen=True):
 class CheckpointParquet:
     """One file with its footer. ``is_remote``: a request costs more than the bytes it returns."""
 
-    def __init__(self, name: str, open_source: Callable[[], Any], limits: Limits, *, is_remote: bool) -> None:
+    def __init__(self, name: str, open_source: Callable[[], Any], limits: LogLimits, *, is_remote: bool) -> None:
         from txlog.core.format.arrow.parquet import pq
         from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
 
@@ -114,7 +114,7 @@ class CheckpointParquet:
         return list(range(self.metadata.num_row_groups))
 
     def batches(self, groups: list[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of these row groups. Raises as soon as they exceed `Limits`."""
+        """The rows of these row groups. Raises as soon as they exceed `LogLimits`."""
         with self._open() as (file, source):
             yield from self._bounded(file, source, groups, columns)
 

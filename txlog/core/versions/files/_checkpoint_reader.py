@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.actions import Action, ActionError, AddFile, RemoveFile, Sidecar, action_from_json
-from txlog.core.format.commit_file import Commit, Limits, parse_actions
+from txlog.core.format.commit_file import Commit, LogLimits, parse_actions
 from txlog.core.format.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from txlog.core.format.log_names import SIDECARS, LogFileKind
 from txlog.core.format.wire import shown
@@ -55,7 +55,7 @@ _NONE: Opened = {}
 class CheckpointReader:
     """Reads the checkpoints of one table. Thread-safe: it keeps no state."""
 
-    def __init__(self, store: TableStore, limits: Limits) -> None:
+    def __init__(self, store: TableStore, limits: LogLimits) -> None:
         self._store = store
         self._limits = limits
         self._is_remote = not store.log.capabilities.has_cheap_calls

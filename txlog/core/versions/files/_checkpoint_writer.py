@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.core import ambient
 from txlog.core.format.actions import Sidecar
-from txlog.core.format.commit_file import Limits
+from txlog.core.format.commit_file import LogLimits
 from txlog.core.format.file_columns import TOMBSTONES_SCHEMA
 from txlog.core.format.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
 from txlog.core.parallel import parallel_map
@@ -57,7 +57,7 @@ deletes a sidecar that no checkpoint names once it is a day old, and then maybe 
 class CheckpointWriter:
     """Writes the checkpoints of one table. Thread-safe. Concurrent writers are safe, even in other processes."""
 
-    def __init__(self, store: TableStore, limits: Limits) -> None:
+    def __init__(self, store: TableStore, limits: LogLimits) -> None:
         self._store = store.log
         self._versions = store.versions
         self._table = store.uri

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from txlog.core import ambient
 from txlog.core.format.actions import CommitInfo
-from txlog.core.format.commit_file import Commit, Limits, parse_actions, parse_commit
+from txlog.core.format.commit_file import Commit, LogLimits, parse_actions, parse_commit
 from txlog.core.format.log_names import LogFile
 from txlog.core.format.properties import TableProperties
 from txlog.core.parallel import begin, parallel_map
@@ -86,7 +86,7 @@ class CommitReader:
     ``recent`` are those of the last load, for who reads the same commits soon after it.
     """
 
-    def __init__(self, store: TableStore, limits: Limits, bodies: CommitBodies | None = None) -> None:
+    def __init__(self, store: TableStore, limits: LogLimits, bodies: CommitBodies | None = None) -> None:
         self._store = store
         self.versions = store.versions
         self._limits = limits

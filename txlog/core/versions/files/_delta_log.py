@@ -18,7 +18,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core import ambient
-from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, Limits
+from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, LogLimits
 from txlog.core.format.features import CATALOG_MANAGED
 from txlog.core.format.paths import canonical_path
 from txlog.core.parallel import begin, new_lock, parallel_map
@@ -75,7 +75,7 @@ class DeltaLog:
     """The log of one table. ``limits`` bound what one of its files may cost. ``time_zone`` is that of times without one
     for who works on it."""
 
-    def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS, time_zone: str = UTC) -> None:
+    def __init__(self, store: TableStore, limits: LogLimits = DEFAULT_LIMITS, time_zone: str = UTC) -> None:
         self.store = store
         self.time_zone = time_zone
         self.uri = store.uri

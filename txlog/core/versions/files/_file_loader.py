@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from txlog.core.format.commit_file import Commit, Limits
+from txlog.core.format.commit_file import Commit, LogLimits
 from txlog.core.parallel import begin
 from txlog.core.store import TableStore
 from txlog.core.util import logger
@@ -56,7 +56,7 @@ class FileLoader:
     def __init__(
         self,
         store: TableStore,
-        limits: Limits,
+        limits: LogLimits,
         commits: CommitReader | None = None,
         found: Callable[[CheckpointFiles], None] = lambda _: None,
     ) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from txlog.core.format.commit_file import PUT_BACK, Commit, Limits
+from txlog.core.format.commit_file import PUT_BACK, Commit, LogLimits
 from txlog.core.format.features import check_can_read, check_owner
 from txlog.core.format.log_names import LogFile, checksum_name
 from txlog.core.parallel import begin
@@ -45,7 +45,7 @@ a newer one."""
 class StateLoader:
     """Loads versions of one table. Thread-safe: it keeps no state."""
 
-    def __init__(self, store: TableStore, limits: Limits, time_zone: str) -> None:
+    def __init__(self, store: TableStore, limits: LogLimits, time_zone: str) -> None:
         self._store = store
         self._time_zone = time_zone
         self._table = store.uri

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core import ambient
-from txlog.core.changes.tasks import FileRows, Hits, RowOperation, Touched
+from txlog.core.changes.tasks import FileRows, MatchedFile, MatchedRows, RowOperation
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field
@@ -142,10 +142,10 @@ class RowsOfCondition(RowOperation):
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         return self._condition.candidates(files)
 
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        return Hits(self._condition.matches(rows, add)[0])
+    def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
+        return MatchedRows(self._condition.matches(rows, add)[0])
 
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+    def updated(self, touched: Sequence[MatchedFile]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         return [np.full(len(each.replaced), self.makes_images) for each in touched], np.zeros(0, bool)
 
 
@@ -163,5 +163,5 @@ class DeleteRows(RowsOfCondition):
     def matches_whole_file(self, add: AddFile) -> bool:
         return not is_tombstones(add) and self._condition.holds_for_every_row(add)
 
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+    def counts(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         return 0, 0, sum(len(each.replaced) for each in touched)

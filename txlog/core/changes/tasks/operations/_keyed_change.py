@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.tasks import FileReader, FileRows, Hits, RowOperation, Touched
+from txlog.core.changes.tasks import FileReader, FileRows, MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks.operations._known_keys import KeysOfFile, KnownKeys
 from txlog.core.changes.tasks.operations._merge_history import merge_metrics
 from txlog.core.changes.tasks.operations._numbered_keys import NumberedKeys
@@ -128,7 +128,7 @@ class KeyedChange(CachesKeys):
     def metrics(self, done: WriteMetrics) -> dict[str, str]:
         return merge_metrics(self._source.num_given, done)
 
-    def of_hits(self, each: Touched) -> NDArray[np.int64]:
+    def of_hits(self, each: MatchedFile) -> NDArray[np.int64]:
         """The source row of each row of a file that is replaced."""
         source_rows = each.hits.at(np.searchsorted(each.hits.positions, each.replaced)).source_rows
         assert source_rows is not None
@@ -139,7 +139,7 @@ class KeyedChange(CachesKeys):
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         return self._pruner.mask_of_table(files)
 
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+    def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
         kept = self._keys_of(add)
         is_narrow = (
             kept is None
@@ -158,7 +158,7 @@ class KeyedChange(CachesKeys):
             kept.offer()
         return self._hits(np.concatenate(positions).astype(np.uint64), np.concatenate(source_rows))
 
-    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[Hits]:
+    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[MatchedRows]:
         kept = [self._keys_of(add) for add in adds]
         reader = rows.reader(self._fields)
         found = [list(reader.batches(add, with_dead_rows=True)) for add in adds]
@@ -192,11 +192,11 @@ class KeyedChange(CachesKeys):
                 waiting = []
                 yield numbers, [key.of(table) for key in self._index.keys]
 
-    def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> Hits:
+    def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> MatchedRows:
         stays = None if self.replaces_rows else np.zeros(len(positions), dtype=bool)
-        return Hits(positions, source_rows, stays)
+        return MatchedRows(positions, source_rows, stays)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
         if self._known is None:
             return {}
         found = self._known.recall(files, are_all_live=are_all_live)
@@ -205,7 +205,7 @@ class KeyedChange(CachesKeys):
             file: self._hits(each.positions, each.keys) if len(each.positions) else none for file, each in found.items()
         }
 
-    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, Hits]:
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, MatchedRows]:
         found = {} if self._known is None else self._known.find_kept(adds)
         return {file: self._hits(each.positions, each.keys) for file, each in found.items()}
 
@@ -219,7 +219,7 @@ class KeyedChange(CachesKeys):
         """Which keys of the source have a row afterwards; None: all."""
         return None
 
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+    def updated(self, touched: Sequence[MatchedFile]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """If several rows have one key, the first comes back as the source row."""
         comes_back = np.zeros(self.num_source_rows, dtype=bool)
         found = []
@@ -235,14 +235,14 @@ class KeyedChange(CachesKeys):
         kept = [flags & stays[self.of_hits(each)] for flags, each in zip(found, touched, strict=True)]
         return kept, comes_back & stays
 
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+    def counts(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         assert is_written is not None
         is_matched = self.matched(touched)
         replaced = sum(len(each.replaced) for each in touched)
         updated = int((is_written & is_matched).sum())
         return int((is_written & ~is_matched).sum()), updated, replaced - updated
 
-    def matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
+    def matched(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         """Which source rows have a table row with their key."""
         is_matched = np.zeros(self.num_source_rows, dtype=bool)
         for each in touched:

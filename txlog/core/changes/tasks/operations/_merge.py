@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.changes.tasks import FileRows, Hits, Images, Touched
+from txlog.core.changes.tasks import FileRows, Images, MatchedFile, MatchedRows
 from txlog.core.changes.tasks.operations._keyed_change import CachesKeys
 from txlog.core.changes.tasks.operations._known_keys import KnownKeys
 from txlog.core.changes.tasks.operations._merge_clauses import (
@@ -138,7 +138,7 @@ class MergeRows(CachesKeys):
             return mask
         return mask & flags_of(prune_files(files, self._range, self._schema, self._partition_columns))
 
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+    def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
         places = self._places.get(add.file_id)
         if places is not None:
             batches: Iterator[tuple[NDArray[Any], pa.RecordBatch]] = rows.at(add, places.positions, self._fields)
@@ -159,17 +159,17 @@ class MergeRows(CachesKeys):
             kept.offer()
         return _joined(found)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, Hits]:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
         """If not just keys decide, rows with a source key are only recorded: `look_up` reads them."""
         if self._known is None:
             return {}
         self._places = {}
         return self._hits_at(self._known.recall(files, are_all_live=are_all_live))
 
-    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, Hits]:
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, MatchedRows]:
         return {} if self._known is None else self._hits_at(self._known.find_kept(adds))
 
-    def _hits_at(self, places: dict[FileId, KeyPlaces]) -> dict[FileId, Hits]:
+    def _hits_at(self, places: dict[FileId, KeyPlaces]) -> dict[FileId, MatchedRows]:
         if not self._keys_decide:
             self._places |= {file: at for file, at in places.items() if len(at.positions)}
         return {
@@ -178,7 +178,7 @@ class MergeRows(CachesKeys):
             if file not in self._places
         }
 
-    def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> Hits:
+    def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> MatchedRows:
         if self._source.is_by_keys:
             return self._decided(positions, self._source.rows_of(batch), batch)
         pairs = self._source.pairs_of(batch, self._pairs_left)
@@ -192,7 +192,7 @@ class MergeRows(CachesKeys):
         source_rows: NDArray[np.int64],
         batch: pa.RecordBatch | None,
         pairs: Pairs | None = None,
-    ) -> Hits:
+    ) -> MatchedRows:
         """The rows at ``positions`` that a source row joins or a clause changes. ``batch`` has their `_fields`;
         None if keys alone decide. Of several source rows that join a row, ``source_rows`` has any one. ``pairs`` are
         all of them; None if they are those with the same key."""
@@ -217,17 +217,19 @@ class MergeRows(CachesKeys):
         at = np.flatnonzero((source_rows >= 0) | (clauses != NONE))
         if pairs is not None:
             pairs = np.searchsorted(at, joined[is_repeated])[pairs[0]], pairs[1]
-        return Hits(positions[at].astype(np.uint64), source_rows[at], clauses[at] != NONE, clauses[at], pairs=pairs)
+        return MatchedRows(
+            positions[at].astype(np.uint64), source_rows[at], clauses[at] != NONE, clauses[at], pairs=pairs
+        )
 
     # --- rows -----------------------------------------------------------------------------------------------
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+    def images(self, rows: pa.RecordBatch | None, hits: MatchedRows) -> Iterator[Images]:
         return self._images(rows, hits, None)
 
-    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+    def changes(self, rows: pa.RecordBatch, hits: MatchedRows) -> Iterator[Images]:
         return self._images(rows, hits, self.changed_fields)
 
-    def _images(self, rows: pa.RecordBatch | None, hits: Hits, only: Sequence[Field] | None) -> Iterator[Images]:
+    def _images(self, rows: pa.RecordBatch | None, hits: MatchedRows, only: Sequence[Field] | None) -> Iterator[Images]:
         assert hits.clauses is not None
         assert hits.source_rows is not None
         for bound in self._clauses.bound:
@@ -240,15 +242,15 @@ class MergeRows(CachesKeys):
                 old = None if rows is None else rows.take(pa.array(at[here]))
                 yield bound.assignments.apply(old, source, len(at[here]), only=only), at[here]
 
-    def matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
+    def matched(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         return self._source.is_matched([rows[rows >= 0] for rows in (each.live_source_rows for each in touched)])
 
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
         self._refuse_ambiguous(touched)
         is_written: NDArray[np.bool_] = (self._insert_clauses() != NONE) & ~self.matched(touched)
         return is_written
 
-    def _refuse_ambiguous(self, touched: Sequence[Touched]) -> None:
+    def _refuse_ambiguous(self, touched: Sequence[MatchedFile]) -> None:
         """Raises ``InvalidInputError`` if several source rows change one live row, and not all of them delete it."""
         for each in touched:
             assert each.hits.clauses is not None
@@ -267,7 +269,7 @@ class MergeRows(CachesKeys):
         """The clause that would insert each source row; -1 for none."""
         return self._clauses.first(self._clauses.of["not matched"], None, None, np.arange(self._source.rows.num_rows))
 
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+    def updated(self, touched: Sequence[MatchedFile]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
         found = []
         for each in touched:
@@ -282,7 +284,7 @@ class MergeRows(CachesKeys):
             at = np.flatnonzero(is_written & (clauses == bound.number))
             yield from self._clauses.inserted(bound, at)
 
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+    def counts(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         assert is_written is not None
         updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
         updated = deleted = 0
@@ -307,8 +309,8 @@ def _of_rows(rows: NDArray[np.int64], pairs: Pairs) -> Pairs:
     return places[is_there], pairs[1][is_there]
 
 
-def _joined(found: Sequence[Hits]) -> Hits:
-    empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int16))
+def _joined(found: Sequence[MatchedRows]) -> MatchedRows:
+    empty = MatchedRows(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int16))
     columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
     positions, source_rows, is_replaced, clauses = (np.concatenate(each) for each in columns)
     begins = np.cumsum([0, *(len(hits.positions) for hits in found)])[:-1]
@@ -316,4 +318,4 @@ def _joined(found: Sequence[Hits]) -> Hits:
     several = None
     if pairs:
         several = np.concatenate([places for places, _ in pairs]), np.concatenate([sources for _, sources in pairs])
-    return Hits(positions, source_rows, is_replaced, clauses, pairs=several)
+    return MatchedRows(positions, source_rows, is_replaced, clauses, pairs=several)

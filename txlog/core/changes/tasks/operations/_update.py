@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core import ambient
-from txlog.core.changes.tasks import FileRows, Hits, Images, Touched
+from txlog.core.changes.tasks import FileRows, Images, MatchedFile, MatchedRows
 from txlog.core.changes.tasks.operations._assignments import Assignments, assigned_names
 from txlog.core.changes.tasks.operations._delete import Condition, RowsOfCondition
 from txlog.core.format.actions import AddFile
@@ -77,19 +77,19 @@ class UpdateRows(RowsOfCondition):
     def matches_whole_file(self, add: AddFile) -> bool:
         return False
 
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+    def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
         """Keeps the condition's columns that new versions of rows need too, as far as memory allows."""
         left_bytes = _KEPT_MAX_BYTES - self._kept_bytes  # approximately: two threads look into files
         positions, values = self._condition.matches(rows, add, self._read_fields, left_bytes)
         self._kept_bytes += 0 if values is None else values.nbytes
-        return Hits(positions, values=values)
+        return MatchedRows(positions, values=values)
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+    def images(self, rows: pa.RecordBatch | None, hits: MatchedRows) -> Iterator[Images]:
         yield self._assignments.apply(rows, None, len(hits.positions)), np.arange(len(hits.positions))
 
-    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+    def changes(self, rows: pa.RecordBatch, hits: MatchedRows) -> Iterator[Images]:
         new = self._assignments.apply(rows, None, rows.num_rows, only=self.changed_fields)
         yield new, np.arange(rows.num_rows)
 
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+    def counts(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         return 0, sum(len(each.replaced) for each in touched), 0

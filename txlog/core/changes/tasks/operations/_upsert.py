@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core import ambient
-from txlog.core.changes.tasks import Hits, Images, Touched
+from txlog.core.changes.tasks import Images, MatchedFile, MatchedRows
 from txlog.core.changes.tasks.operations._keyed_change import KeyedChange, KeyedSource
 from txlog.core.changes.tasks.operations._known_keys import KnownKeys, known_keys
 from txlog.core.changes.tasks.operations._upsert_source import OnDuplicate, UpsertSource, read_source
@@ -304,7 +304,7 @@ class UpsertRows(KeyedChange):
             ["insert"] if upsert.when_not_matched == "insert" else [],
         )
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+    def images(self, rows: pa.RecordBatch | None, hits: MatchedRows) -> Iterator[Images]:
         assert self._updated is not None
         assert self._new_values is not None
         assert rows is not None
@@ -313,7 +313,7 @@ class UpsertRows(KeyedChange):
             old = rows.slice(first, new.num_rows)
             yield self._image(old, new), np.arange(first, first + new.num_rows)
 
-    def changes(self, rows: pa.RecordBatch, hits: Hits) -> Iterator[Images]:
+    def changes(self, rows: pa.RecordBatch, hits: MatchedRows) -> Iterator[Images]:
         assert self._new_values is not None
         assert hits.source_rows is not None
         names = [field.name for field in self.changed_fields]
@@ -334,7 +334,7 @@ class UpsertRows(KeyedChange):
         columns = [recomputed[name].of(rows) if name in recomputed else rows.column(name) for name in self._names]
         return pa.RecordBatch.from_arrays(columns, names=self._names)
 
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
         is_matched = self.matched(touched)
         is_written = np.zeros(len(is_matched), dtype=bool)
         if self._upsert.when_not_matched == "insert":
@@ -343,7 +343,7 @@ class UpsertRows(KeyedChange):
             is_written |= is_matched
         return is_written
 
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+    def updated(self, touched: Sequence[MatchedFile]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         if self._updated is None:
             return super().updated(touched)
         return [np.ones(len(each.replaced), bool) for each in touched], np.zeros(self.num_source_rows, dtype=bool)
@@ -352,7 +352,7 @@ class UpsertRows(KeyedChange):
         assert isinstance(self._source, UpsertSource)
         return self._source.batches(is_written)
 
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+    def counts(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         inserted, updated, deleted = super().counts(touched, is_written)
         if self._updated is not None:
             return inserted, updated + deleted, 0

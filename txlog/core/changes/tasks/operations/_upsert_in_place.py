@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.changes.tasks import Hits, Images, Touched
+from txlog.core.changes.tasks import Images, MatchedFile, MatchedRows
 from txlog.core.changes.tasks.operations._upsert import UpsertOptions, UpsertRows
 from txlog.core.changes.tasks.operations._upsert_source import UpsertSource
 from txlog.core.format.arrow.take_rows import taken_batches
@@ -42,24 +42,24 @@ class UpsertInPlace(UpsertRows):
         self._elsewhere = elsewhere
         self._rows = list(self.source_batches(np.ones(self.num_source_rows, dtype=bool)))
 
-    def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> Hits:
+    def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> MatchedRows:
         return replace(super()._hits(positions, source_rows), clauses=np.zeros(len(positions), dtype=np.int8))
 
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
         """Record in ``clauses`` which hits are replaced by a source row. This needs the hits of all files."""
         for each, is_updated in zip(touched, self.updated(touched)[0], strict=True):
             assert each.hits.clauses is not None
             each.hits.clauses[np.searchsorted(each.hits.positions, each.replaced)] = is_updated
         return super().inserted(touched)
 
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+    def updated(self, touched: Sequence[MatchedFile]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         found, written = super().updated(touched)
         here = []
         for each, is_updated in zip(touched, found, strict=True):
             here.append(is_updated & ~self._elsewhere[self.of_hits(each)])
         return here, written
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> Iterator[Images]:
+    def images(self, rows: pa.RecordBatch | None, hits: MatchedRows) -> Iterator[Images]:
         assert hits.clauses is not None
         assert hits.source_rows is not None
         at = np.flatnonzero(hits.clauses)
