@@ -167,8 +167,8 @@ def test_a_branch_that_is_made_or_discarded_by_a_process_that_dies_is_whole_or_n
 @pytest.mark.parametrize("newer", [False, True])
 def test_what_a_publication_took_that_landed_after_a_rebase_is_not_published_again(newer: bool, tmp_path: Path) -> None:
     """A row that the table has lost since would come back with its file."""
+    from txlog.branch.branch_work import work_of
     from txlog.branch.publication import Publication
-    from txlog.branch.work import work_of
 
     table = Table.create(tmp_path / "t", rows_of().schema, properties={"delta.enableDeletionVectors": "true"})
     table.append(rows_of(1, 2, 3))
@@ -192,8 +192,8 @@ def test_what_a_publication_took_that_landed_after_a_rebase_is_not_published_aga
 @pytest.mark.parametrize("others", [1, 3])
 def test_publications_of_one_branch_at_the_same_time_land_once(others: int, tmp_path: Path) -> None:
     """The second is planned before the first lands."""
+    from txlog.branch.branch_work import work_of
     from txlog.branch.publication import Publication
-    from txlog.branch.work import work_of
 
     table, branch = branched(tmp_path)
     handles = [open_table_of(Table.open(branch.uri)) for _ in range(1 + others)]

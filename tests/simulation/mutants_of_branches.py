@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from txlog.branch import creation, ending, rebase, vacuum, work
+from txlog.branch import branch_work, creation, ending, rebase, vacuum
+from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import Carried
-from txlog.branch.work import BranchWork
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 
 __all__ = ["BRANCH_MUTANTS"]
@@ -47,7 +47,7 @@ def takes_a_discarded_branch_for_an_open_one(patch: pytest.MonkeyPatch) -> None:
     def require(self: Any) -> None:
         real(self)
         if self.origin.ended_at is not None and self.published is None:
-            raise work.InvalidInputError("the branch was discarded")
+            raise branch_work.InvalidInputError("the branch was discarded")
 
     patch.setattr(BranchWork, "require_publishable", require)
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from txlog.core.maintenance import _needed_files as needed_files
-from txlog.core.versions import _offer as offer
+from txlog.core.versions import _offered_append as offer
 from txlog.core.versions import _read_versions as read_versions
 from txlog.core.versions import _resolve_unknown as resolve
 from txlog.core.versions._commit_loop import CommitRun
-from txlog.core.versions._offer import OfferedAppend
+from txlog.core.versions._offered_append import OfferedAppend
 from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions.decisions import conflicts, gathering

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from txlog.core.versions import _commit_together as commit_together
-from txlog.core.versions import _in_doubt as in_doubt
+from txlog.core.versions import _prepared_tables as prepared_tables
 from txlog.core.versions import _read_together as read_together
 from txlog.core.versions._commit_loop import CommitRun
 from txlog.core.versions._commit_together import _Together
@@ -42,8 +42,8 @@ def checks_nothing_that_it_read(patch: pytest.MonkeyPatch) -> None:
 
 def takes_no_decision_for_no(patch: pytest.MonkeyPatch) -> None:
     """A writer that has waited rolls a table back without a word in the deciding table's log."""
-    real = in_doubt.decision_of
-    patch.setattr(in_doubt, "decision_of", lambda *given: real(*given) or False)
+    real = prepared_tables.decision_of
+    patch.setattr(prepared_tables, "decision_of", lambda *given: real(*given) or False)
 
 
 def reads_the_newest_version_of_each_table(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import txlog
-from txlog.branch.work import BranchWork, work_of
+from txlog.branch.branch_work import BranchWork, work_of
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, adds_to_batch, live_rows
 from txlog.errors import InvalidInputError, NotFoundError

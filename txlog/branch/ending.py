@@ -18,7 +18,7 @@ from txlog.core.format.actions import Protocol, operation_parameters
 from txlog.core.format.features import DELETED_BRANCH, merged
 from txlog.errors import ConflictError, CorruptLogError
 from txlog.extend import OpenTable, TableState
-from txlog.extend.commits import Isolation, OperationInfo, ProposalBuilder
+from txlog.extend.commits import Isolation, OperationInfo, ProposalBuilder, ambient
 from txlog.result import WriteResult
 
 __all__ = ["begin_rebase", "close", "discard", "end", "keep"]

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 from pyroaring import BitMap64
 
+from txlog.branch.branch_work import BranchWork
 from txlog.branch.ending import end
 from txlog.branch.ending import keep as keep_open
 from txlog.branch.known import PROPERTY, app_id_of, is_closed, published_by, table_and_branch
 from txlog.branch.touched_rows import NEXT_STEP, TouchedRows, conflict
 from txlog.branch.winners import Winners
-from txlog.branch.work import BranchWork
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, operation_parameters
 from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.features import merged

@@ -14,6 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.branch.base_files import differing, removed_meanwhile
+from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import CARRIED, REBASE, Carried
 from txlog.branch.checking import CONSTRAINT, NewRows
 from txlog.branch.creation import definition_of_branch
@@ -22,7 +23,6 @@ from txlog.branch.known import PROPERTY, READS_MS, table_and_branch
 from txlog.branch.publication import wide
 from txlog.branch.touched_rows import TouchedRows, conflict
 from txlog.branch.winners import Winners
-from txlog.branch.work import BranchWork
 from txlog.core.format.actions import Metadata, operation_parameters
 from txlog.core.format.arrow.compute import pc
 from txlog.core.format.column_mapping import schema_of
@@ -38,6 +38,7 @@ from txlog.extend.commits import (
     ProposalBuilder,
     RowOptions,
     UnsentFiles,
+    ambient,
     change_in_transaction,
     is_same_definition,
     keeps_write_rules,

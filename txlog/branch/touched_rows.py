@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from pyroaring import BitMap64
 
+from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import TouchedFile, key_of
-from txlog.branch.work import BranchWork
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.bitmaps import deserialized
 from txlog.core.format.file_columns import add_files_of

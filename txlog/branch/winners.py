@@ -12,9 +12,9 @@ from typing import TypeGuard
 
 from msgspec.structs import replace
 
+from txlog.branch.branch_work import BranchWork
 from txlog.branch.known import app_id_of, published_by
 from txlog.branch.touched_rows import NEXT_STEP, conflict
-from txlog.branch.work import BranchWork
 from txlog.core.format.actions import Action, AddFile, DeletionVectorDescriptor, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.paths import canonical_path

@@ -20,7 +20,7 @@ from txlog.changelog.merge_engines.engine import Merged, MergeEngine
 from txlog.changelog.merge_engines.engines import engine_for
 from txlog.changelog.merge_engines.keyed_rows import KeyedRows
 from txlog.changelog.merge_engines.same_rows import without_same
-from txlog.changelog.merge_engines.unfit import keys_that_lack_values, unfit_keys
+from txlog.changelog.merge_engines.unfit_keys import keys_that_lack_values, unfit_keys
 from txlog.changelog.mismatches import Mismatches
 from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.changelog.tombstone_tasks import tombstone_rows

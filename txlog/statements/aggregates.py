@@ -27,7 +27,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.predicates.terms.tree import Value
 from txlog.core.predicates.terms.types import is_floating, is_integer, is_numeric, is_ordered
-from txlog.statements.native import duckdb_type
+from txlog.statements.duckdb_expressions import duckdb_type
 
 __all__ = [
     "AGGREGATES",

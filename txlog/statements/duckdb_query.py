@@ -25,7 +25,7 @@ from txlog.core.predicates import QueryDialect
 from txlog.core.reading import may_hold_nan
 from txlog.core.util import UTC
 from txlog.errors import InvalidInputError
-from txlog.statements.native import OWN_ERROR, duckdb_type, identifier
+from txlog.statements.duckdb_expressions import OWN_ERROR, duckdb_type, identifier
 from txlog.statements.query import FAULTS, Query
 from txlog.statements.query_binder import Function, bind_query
 

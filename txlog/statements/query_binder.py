@@ -47,7 +47,7 @@ from txlog.statements.aggregates import (
     aggregate,
     is_aggregate,
 )
-from txlog.statements.native import duckdb_type, identifier, native
+from txlog.statements.duckdb_expressions import duckdb_type, identifier, native
 from txlog.statements.query_pivot import pivoted
 from txlog.statements.query_scope import Column, QueryScope, Relation, Rows, column_key
 from txlog.statements.query_select import SelectList

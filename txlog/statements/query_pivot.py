@@ -16,7 +16,7 @@ from txlog.core.predicates import NullSafeEQ, cast_to, convert
 from txlog.core.predicates.terms.tree import Expression, Value
 from txlog.core.predicates.terms.types import is_numeric
 from txlog.statements.aggregates import is_aggregate
-from txlog.statements.native import text_literal
+from txlog.statements.duckdb_expressions import text_literal
 from txlog.statements.query_scope import Column, QueryScope, Rows
 from txlog.statements.query_tree import Unsupported, has_aggregate, takes, without_parentheses, wrong_query
 from txlog.statements.result_names import result_name

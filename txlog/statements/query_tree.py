@@ -15,7 +15,7 @@ from txlog.core.format.schema import VARIANT, DataType, fold_name, places_by_nam
 from txlog.core.predicates.terms.types import is_floating
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import is_aggregate
-from txlog.statements.native import duckdb_type
+from txlog.statements.duckdb_expressions import duckdb_type
 from txlog.statements.query_scope import Column, QueryScope
 
 __all__ = [

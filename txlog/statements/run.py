@@ -45,7 +45,6 @@ from txlog.statements import results as told
 from txlog.statements.alter import alter
 from txlog.statements.changes import AlterTable, ColumnComment, CreateBranch, RenameTable
 from txlog.statements.engine import Engine, Session, Source
-from txlog.statements.member import Member
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading, names_in
 from txlog.statements.rows import (
@@ -80,6 +79,7 @@ from txlog.statements.show_create import create_text
 from txlog.statements.sql_result import committed
 from txlog.statements.store_assignment import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, CreateView, DropTable, DropView, Use
+from txlog.statements.transaction_table import TransactionTable
 from txlog.statements.transactions import Begin, Commit
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
@@ -113,7 +113,7 @@ class Runner:
         self._kept: OrderedDict[str, tuple[Table, CachedTable]] = OrderedDict()
         """The tables that statements have opened, by the keys of their names, least recently used first: what a handle
         knows of a table and of its keys serves all statements."""
-        self._members: Mapping[str, Member] = {}
+        self._members: Mapping[str, TransactionTable] = {}
         """The tables of the transaction that runs, by the keys of their names."""
 
     def run(self, statements: Sequence[Any]) -> Iterator[Any]:
@@ -143,7 +143,7 @@ class Runner:
             names = {table.uri: name.text for name, table in reversed(opened.values())}
             tables = {table.uri: table for _, table in opened.values()}
             with transaction([*tables.values()]) as joint:
-                members = {uri: Member(table, joint[table]) for uri, table in tables.items()}
+                members = {uri: TransactionTable(table, joint[table]) for uri, table in tables.items()}
                 self._members = {key: members[table.uri] for key, (_, table) in opened.items()}
                 try:
                     for statement in statements:
@@ -324,16 +324,16 @@ class Runner:
         return made
 
     def _target(self, name: TableName) -> Any:
-        """The table that a statement changes: a `Table`, or a `Member` of the transaction that runs."""
+        """The table that a statement changes: a `Table`, or a `TransactionTable` of the transaction that runs."""
         return self._members.get(name.key) or self._open(name)
 
-    def _write(self, target: Table | Member, rows: Any, mode: str, options: Mapping[str, Any]) -> Any:
-        if isinstance(target, Member):
+    def _write(self, target: Table | TransactionTable, rows: Any, mode: str, options: Mapping[str, Any]) -> Any:
+        if isinstance(target, TransactionTable):
             return target.write(rows, mode, options)
         return self._engine.write(target, rows, mode, options)
 
-    def _merge(self, target: Table | Member, rows: Any, merge: MergeOptions, commit: CommitOptions) -> Any:
-        if isinstance(target, Member):
+    def _merge(self, target: Table | TransactionTable, rows: Any, merge: MergeOptions, commit: CommitOptions) -> Any:
+        if isinstance(target, TransactionTable):
             return target.merge(rows, merge)
         return self._engine.merge(target, rows, merge, commit)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from explorer.versions import InvariantBroken
 from txlog.core.format.file_columns import add_files_of
-from txlog.core.versions import OpenTable, _in_doubt
+from txlog.core.versions import OpenTable, _prepared_tables
 from txlog.errors import CommitStateUnknownError, TableNotFoundError, TxlogError
 from txlog.together import read_together, transaction
 
@@ -195,4 +195,4 @@ def _opened_at(place: PreparedTable, like: Any) -> OpenTable:
     return OpenTable(stores[place.uri], like.retry)
 
 
-_in_doubt.opened_at = _opened_at
+_prepared_tables.opened_at = _opened_at

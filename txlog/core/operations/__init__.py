@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from txlog.core.operations._batch_write import write_steps
     from txlog.core.operations._changes import VersionSpan, read_changes
+    from txlog.core.operations._committed_batches import CommittedBatch, OnChange, follow_table
     from txlog.core.operations._extension_operations import OPERATIONS, operation
-    from txlog.core.operations._follow import CommittedBatch, OnChange, follow_table
     from txlog.core.operations._follower import FeedSelection, Follower, RowRule, bind_to_feed
     from txlog.core.operations._global_committer import GlobalCommitter
     from txlog.core.operations._history import HISTORY_COLUMNS, History, history_row
@@ -28,7 +28,7 @@ else:
         _batch_write: write_steps
         _changes: VersionSpan read_changes
         _extension_operations: OPERATIONS operation
-        _follow: CommittedBatch OnChange follow_table
+        _committed_batches: CommittedBatch OnChange follow_table
         _follower: FeedSelection Follower RowRule bind_to_feed
         _global_committer: GlobalCommitter
         _history: HISTORY_COLUMNS History history_row

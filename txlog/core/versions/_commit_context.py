@@ -24,8 +24,8 @@ from txlog.errors import NotFoundError, StorageError
 from txlog.hooks import CommitHooks
 
 if TYPE_CHECKING:
-    from txlog.core.versions._queue import WaitingLine
     from txlog.core.versions._read_versions import ReadVersions
+    from txlog.core.versions._waiting_line import WaitingLine
 
 __all__ = ["BrokenBase", "CommitContext", "make_predecessor_durable", "require_predecessor"]
 
@@ -55,7 +55,7 @@ class CommitContext:
         """What this handle knows of the writers of all machines; None on a store where they do not wait."""
         if log.store.waiting is None:
             return None
-        from txlog.core.versions._queue import WaitingLine
+        from txlog.core.versions._waiting_line import WaitingLine
 
         return WaitingLine(log.store.waiting, log.versions.round_trip_s)
 

@@ -1,8 +1,8 @@
 """Commits one transaction over several tables: in all of them, or in none.
 
 In: a `TablePart` for each table, planned on a version of it, or writes that each leave their commit to this. Out: a
-``WriteResult`` for each. `decisions.prepared` describes the versions that this makes, and ``_in_doubt`` what others do
-with them if this process dies.
+``WriteResult`` for each. `decisions.prepared` describes the versions that this makes, and ``_prepared_tables`` what
+others do with them if this process dies.
 
 First all tables but the deciding one are prepared, one after the other. From then on no other txlog commits there, so
 what the transaction read of them is checked for the last time. The deciding table's part then decides, and the others
@@ -24,8 +24,16 @@ from txlog.core import ambient
 from txlog.core.parallel import parallel_map
 from txlog.core.util import logger
 from txlog.core.versions._commit_errors import raise_conflict
-from txlog.core.versions._in_doubt import PlanAgain, decision_of, land, nothing_of, remove_part, roll_back, stage_part
 from txlog.core.versions._open_table import OpenTable, Steps, ToCommit
+from txlog.core.versions._prepared_tables import (
+    PlanAgain,
+    decision_of,
+    land,
+    nothing_of,
+    remove_part,
+    roll_back,
+    stage_part,
+)
 from txlog.core.versions.decisions.conflicts import (
     AlreadyCommitted,
     Conflict,

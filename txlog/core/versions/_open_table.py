@@ -478,7 +478,7 @@ class OpenTable:
         state = state or self.log.newest_state()
         if not state.is_prepared:
             return True
-        from txlog.core.versions._in_doubt import settle  # not imported for an append
+        from txlog.core.versions._prepared_tables import settle  # not imported for an append
 
         return settle(self, state)
 

@@ -29,8 +29,8 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, ConflictError, TxlogError
 
 if TYPE_CHECKING:
-    from txlog.core.versions._offer import OfferedAppend
-    from txlog.core.versions._queue import PlaceInQueue
+    from txlog.core.versions._offered_append import OfferedAppend
+    from txlog.core.versions._waiting_line import PlaceInQueue
 
 __all__ = ["AppendGroup", "WriterPeers"]
 
@@ -217,7 +217,7 @@ class WriterPeers(Peers):
     def _leave_offer(self, run: CommitRun, state: TableState) -> bool:
         """Let other writers commit what is proposed, which then stays as it is, if the table's properties allow it."""
         if self._line is not None and self._offer is None and run.plan is None and self._combines(state):
-            from txlog.core.versions._offer import OfferedAppend
+            from txlog.core.versions._offered_append import OfferedAppend
 
             self._offer = OfferedAppend(self._line, self._context.read, run.log.uri)
         if self._offer is None:

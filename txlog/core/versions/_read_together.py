@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 
 from txlog.core.format.commit_file import Commit
 from txlog.core.parallel import begin
-from txlog.core.versions._in_doubt import preparation_of
 from txlog.core.versions._open_table import OpenTable
+from txlog.core.versions._prepared_tables import preparation_of
 from txlog.core.versions.decisions.prepared import PreparedTable, is_effect, number_of, tables_of, transaction_of
 from txlog.core.versions.decisions.state import TableState
 

@@ -6,6 +6,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.changes.tasks._change_files import ChangeFileWriter, ChangesOfFiles
+    from txlog.core.changes.tasks._change_part import (
+        ChangePart,
+        FileOutcome,
+        NewRows,
+        PartOutcome,
+        PartSource,
+        RowJob,
+        SourceFile,
+        change_part,
+        keys_in_files,
+        write_new_rows,
+    )
     from txlog.core.changes.tasks._check_files import (
         CheckFiles,
         CheckFooters,
@@ -31,18 +43,6 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks._net_changes import plain_times
     from txlog.core.changes.tasks._older_types import HasOlderTypes
     from txlog.core.changes.tasks._operation import Images, MatchedFile, MatchedRows, RowOperation
-    from txlog.core.changes.tasks._part import (
-        ChangePart,
-        FileOutcome,
-        NewRows,
-        PartOutcome,
-        PartSource,
-        RowJob,
-        SourceFile,
-        change_part,
-        keys_in_files,
-        write_new_rows,
-    )
     from txlog.core.changes.tasks._read_rows import ReadTask
     from txlog.core.changes.tasks._row_work import RowWork
     from txlog.core.changes.tasks._specs import MergeSpec, RowSpec, SourceShape, SourceSpec, UpsertSpec, adapted
@@ -63,7 +63,7 @@ else:
         _net_changes: plain_times
         _older_types: HasOlderTypes
         _operation: Images MatchedFile MatchedRows RowOperation
-        _part: ChangePart FileOutcome NewRows PartOutcome PartSource RowJob SourceFile change_part keys_in_files
+        _change_part: ChangePart FileOutcome NewRows PartOutcome PartSource RowJob SourceFile change_part keys_in_files
             write_new_rows
         _read_rows: ReadTask
         _row_work: RowWork

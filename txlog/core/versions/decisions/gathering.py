@@ -1,7 +1,7 @@
 """Gathering: whose turn it is to commit all appends waiting in a table's folder, and which of them one commit takes.
 
 In: a list of the folder, what a handle knows of the log, and intents that were read. Out: `Standing`, and the intents
-that may share a version with the handle's own proposal. Pure; `core.versions._offer` makes the requests.
+that may share a version with the handle's own proposal. Pure; `core.versions._offered_append` makes the requests.
 
 The rules; each prevents an append from landing twice, or after its writer was told that it did not land:
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from txlog.core import ambient
-from txlog.core.versions._queue import PlaceInQueue, WaitingLine
+from txlog.core.versions._waiting_line import PlaceInQueue, WaitingLine
 from txlog.errors import StorageError
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore

@@ -1,4 +1,4 @@
-"""`Member`: a table of a transaction, as statements use tables.
+"""`TransactionTable`: a table of a transaction, as statements use tables.
 
 In: the `Transaction` of the table. Out: the methods of `Table` that statements call, which change the table when the
 transaction commits.
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from txlog.table import Table
     from txlog.table_transaction import Transaction
 
-__all__ = ["Member"]
+__all__ = ["TransactionTable"]
 
 
-class Member:
+class TransactionTable:
     """A table of a transaction. What a session says about commits does not apply to it: its engine says nothing."""
 
     def __init__(self, table: Table, transaction: Transaction) -> None:

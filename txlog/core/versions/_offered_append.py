@@ -24,8 +24,8 @@ from txlog.core import ambient
 from txlog.core.parallel import begin, parallel_map
 from txlog.core.store import WAITING, ObjectMeta
 from txlog.core.util import logger
-from txlog.core.versions._queue import STALL_S, WaitingLine, txn_id_of
 from txlog.core.versions._read_versions import ReadVersions
+from txlog.core.versions._waiting_line import STALL_S, WaitingLine, txn_id_of
 from txlog.core.versions.decisions.gathering import Standing, joined_with, standing
 from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
 from txlog.core.versions.decisions.proposal import Proposal
