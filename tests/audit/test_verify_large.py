@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.audit.live_files import LiveFile, LiveFiles
+from txlog.audit.live_files import LiveFile, LiveFileSet
 from txlog.audit.verify import DATA_FILES_MAX, EXAMPLES_MAX, Finding, verify_table
 from txlog.core.store import open_store
 from txlog.core.versions.upkeep._version_checksum import write_checksum
@@ -143,7 +143,7 @@ entries = st.tuples(st.sampled_from(["a", "b", "c d", "e"]), st.integers(0, 2**6
 
 @given(st.lists(st.tuples(keys, st.none() | entries), max_size=30))
 def test_live_files_behave_like_a_dictionary(steps: list[tuple[Any, Any]]) -> None:
-    files = LiveFiles()
+    files = LiveFileSet()
     model: dict[Any, LiveFile] = {}
     for version, (key, entry) in enumerate(steps):
         if entry is None:
@@ -173,7 +173,7 @@ def test_live_files_behave_like_a_dictionary(steps: list[tuple[Any, Any]]) -> No
 def test_a_live_file_costs_little_more_than_its_path() -> None:
     number, length = 20_000, 100
     tracemalloc.start()
-    files = LiveFiles()
+    files = LiveFileSet()
     for each in range(number):
         path = f"{each:0{length}}"
         files.add((path, None), path, 10**9 + each, {"day": str(each % 50)}, each)

@@ -14,7 +14,7 @@ import msgspec
 
 from txlog.core.format.actions import FileKey
 
-__all__ = ["LiveFile", "LiveFiles", "PartitionKey"]
+__all__ = ["LiveFile", "LiveFileSet", "PartitionKey"]
 
 PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
 
@@ -28,7 +28,7 @@ class LiveFile(msgspec.Struct, frozen=True):
     version: int
 
 
-class LiveFiles:
+class LiveFileSet:
     """Live files by key, which holds the canonical path. Each has a slot below ``slots`` while it is live.
 
     ``size_bytes`` is their total size.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import orjson
 
-from txlog.audit.live_files import LiveFiles
+from txlog.audit.live_files import LiveFileSet
 from txlog.core.format.actions import (
     NO_COLUMNS,
     Action,
@@ -65,7 +65,7 @@ class LogState(msgspec.Struct):
     version: int = -1
     protocol: Protocol | None = None
     metadata: Metadata | None = None
-    files: LiveFiles = msgspec.field(default_factory=LiveFiles)
+    files: LiveFileSet = msgspec.field(default_factory=LiveFileSet)
     transactions: dict[str, int] = msgspec.field(default_factory=dict)
     domains: dict[str, str] = msgspec.field(default_factory=dict)
     _partition_fields: dict[str, Field | None] | None = None
@@ -74,11 +74,11 @@ class LogState(msgspec.Struct):
     _version_of_fence: dict[str, int] = msgspec.field(default_factory=dict)
     _in_commit_timestamp: int | None = None
 
-    def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:
+    def start_from(self, version: int, actions: Iterable[Action], files: LiveFileSet | None = None) -> None:
         """Start at a checkpoint: its actions other than file actions, and its live files."""
         self.is_whole, self.version = True, version
         self.protocol = self.metadata = self._partition_fields = None
-        self.files, self.transactions, self.domains = files or LiveFiles(), {}, {}
+        self.files, self.transactions, self.domains = files or LiveFileSet(), {}, {}
         for action in actions:
             self._take_small(action)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.audit.checks import CHECKS, CheckProblem
-from txlog.audit.live_files import LiveFiles, PartitionKey
+from txlog.audit.live_files import LiveFileSet, PartitionKey
 from txlog.audit.log_rules import Breach, LogState
 from txlog.audit.task_places import TaskPlaces
 from txlog.core.changes.tasks import CheckFiles, FileProblem, ListFiles, NamedFile, TaskStore, ranges_of
@@ -284,7 +284,7 @@ class _Verifier:
 
     def _start_from(self, checkpoint: CheckpointFiles) -> None:
         actions = self.reader.small_actions(checkpoint)
-        files = LiveFiles()
+        files = LiveFileSet()
         for key, path, size, partition in self._checkpoint_files(checkpoint):
             files.add(key, path, size, dict(partition), checkpoint.version)
         self.state.start_from(checkpoint.version, actions, files)

@@ -29,8 +29,8 @@ __all__ = [
     "CARRIED",
     "REBASE",
     "BranchChanges",
+    "BranchDelete",
     "Carried",
-    "Delete",
     "NetFiles",
     "TouchedFile",
     "changes_of",
@@ -60,7 +60,7 @@ class TouchedFile(msgspec.Struct):
     after: AddFile | None
 
 
-class Delete(msgspec.Struct, frozen=True):
+class BranchDelete(msgspec.Struct, frozen=True):
     """The condition of a delete, as its commit has it, and bound to the branch's columns."""
 
     text: str
@@ -87,7 +87,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
     touched: Sequence[TouchedFile]
     operations: Sequence[str]
     moves_only: bool
-    deletes: Sequence[Delete]
+    deletes: Sequence[BranchDelete]
     predicates: Sequence[Predicate]
     reads_table: bool
     defined_at: int = -1
@@ -225,7 +225,7 @@ class _Reads:
     def __init__(self, state: TableState, time_zone: str) -> None:
         self._state = state
         self._time_zone = time_zone
-        self.deletes: list[Delete] = []
+        self.deletes: list[BranchDelete] = []
         self.predicates: list[Predicate] = []
         self.whole_table = False
 
@@ -245,7 +245,7 @@ class _Reads:
         except InvalidInputError:  # a column of the condition was dropped or renamed later
             found = []
         if commit.operation == "DELETE":
-            self.deletes += map(Delete, texts, found)
+            self.deletes += map(BranchDelete, texts, found)
         else:
             self.predicates += found
         self.whole_table |= not found

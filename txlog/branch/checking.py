@@ -24,7 +24,7 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import Predicate, ScanPlan, invalid, parse_predicate, select
 from txlog.result.branches import BranchCheck, FailedCheck
 
-__all__ = ["CONSTRAINT", "NewRows", "check"]
+__all__ = ["CONSTRAINT", "RowsToPublish", "check"]
 
 CONSTRAINT: Final = "delta.constraints."
 _ROWS_SHOWN: Final = 20
@@ -41,7 +41,7 @@ def check(open_table: OpenTable, *, checks: Sequence[str] | str = ()) -> BranchC
     constraints = [text for key, text in work.newest.metadata.configuration.items() if key.startswith(CONSTRAINT)]
     conditions = [*constraints, *(each for each in given if not _QUERY.match(each))]
     queries = [each for each in given if _QUERY.match(each)]
-    failures = NewRows(work).failures(conditions)
+    failures = RowsToPublish(work).failures(conditions)
     for query in queries:
         if (found := _rows_of(query, work.table, open_table)).num_rows:
             failures.append(FailedCheck(query, found.num_rows, found.slice(0, _ROWS_SHOWN)))
@@ -53,7 +53,7 @@ def check(open_table: OpenTable, *, checks: Sequence[str] | str = ()) -> BranchC
     )
 
 
-class NewRows:
+class RowsToPublish:
     """The rows that a branch has, and the version of its table with which it began has not."""
 
     def __init__(self, work: BranchWork) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from txlog.branch.base_files import differing, removed_meanwhile
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import CARRIED, REBASE, Carried
-from txlog.branch.checking import CONSTRAINT, NewRows
+from txlog.branch.checking import CONSTRAINT, RowsToPublish
 from txlog.branch.creation import definition_of_branch
 from txlog.branch.ending import begin_rebase
 from txlog.branch.known import PROPERTY, READS_MS, table_and_branch
@@ -153,7 +153,7 @@ class _Rebase:
             for key, text in self._newest.metadata.configuration.items()
             if key.startswith(CONSTRAINT) and had.get(key) != text
         ]
-        failures = NewRows(self._work).failures(new)
+        failures = RowsToPublish(self._work).failures(new)
         if failures:
             raise InvalidInputError(
                 f"rows of the branch do not meet the table's new constraint {failures[0].check}: {failures[0].num_rows}"

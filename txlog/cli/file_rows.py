@@ -1,7 +1,7 @@
 """Files as the rows of a command: its arguments about them, and the point that asks for what reads them.
 
-In: the paths of local files, and what they are. Out: `FileRows`. A package reads the files; txlog's own reads Parquet,
-CSV and JSON.
+In: the paths of local files, and what they are. Out: `RowsOfFiles`. A package reads the files; txlog's own reads
+Parquet, CSV and JSON.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from txlog.core.row_rules import computed_names
 
 __all__ = [
     "Delimiter",
-    "FileRows",
     "Format",
     "GivenFiles",
     "NoHeader",
     "NullValues",
     "OpensFiles",
+    "RowsOfFiles",
     "opens_files",
     "separator_of",
 ]
@@ -64,7 +64,7 @@ Replacing: TypeAlias = tuple[str | None, Mapping[Any, str] | None]
 """The arguments ``row_kind`` and ``row_kinds`` of an upsert."""
 
 
-class FileRows(Protocol):
+class RowsOfFiles(Protocol):
     """Existing files whose columns fit together."""
 
     @property
@@ -98,7 +98,7 @@ class OpensFiles(Protocol):
         has_header: bool = True,
         optional: Collection[str] = (),
         replacing: Replacing | None = None,
-    ) -> FileRows:
+    ) -> RowsOfFiles:
         """Inspect the files.
 
         Args:
@@ -145,7 +145,7 @@ class GivenFiles(msgspec.Struct, frozen=True):
         *,
         keeps_missing: bool = False,
         replacing: Replacing | None = None,
-    ) -> FileRows:
+    ) -> RowsOfFiles:
         """The rows for a table. With ``keeps_missing``, rows that are there already keep what the files lack."""
         mark = separator_of(self.delimiter)
         if self.no_header and table is None:

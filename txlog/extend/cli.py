@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from txlog.cli.declared import Call, of_operation
     from txlog.cli.file_rows import (
         Delimiter,
-        FileRows,
         Format,
         MergeSchema,
         NoHeader,
         NullValues,
         OpensFiles,
+        RowsOfFiles,
         separator_of,
     )
     from txlog.cli.opened import open_table, opened, processes
@@ -33,7 +33,7 @@ else:
         """
         console: FAILED Output
         declared: Call of_operation
-        file_rows: Delimiter FileRows Format MergeSchema NoHeader NullValues OpensFiles separator_of
+        file_rows: Delimiter RowsOfFiles Format MergeSchema NoHeader NullValues OpensFiles separator_of
         opened: open_table opened processes
         options: Json Storage Uri UserMetadata Workers names pairs size time_zone
         tables: first_rows grid rows_table show_rows table_of
@@ -46,7 +46,6 @@ __all__ = [
     "FAILED",
     "Call",
     "Delimiter",
-    "FileRows",
     "Format",
     "Json",
     "MergeSchema",
@@ -54,6 +53,7 @@ __all__ = [
     "NullValues",
     "OpensFiles",
     "Output",
+    "RowsOfFiles",
     "Storage",
     "Uri",
     "UserMetadata",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from txlog.core.util import Markup, element
-from txlog.report.clustering import KeyColumn
-from txlog.report.commits import KINDS, Bin, Timeline
+from txlog.report.clustering import ClusterColumn
+from txlog.report.commits import KINDS, TimeBin, Timeline
 from txlog.result import counted, utc_text
 
 __all__ = ["axis", "bar", "commits_plot", "depth_plot", "legend", "lost_plot", "ranges_plot", "split_bar"]
@@ -81,7 +81,7 @@ def lost_plot(timeline: Timeline) -> Markup:
     return _plot("low", columns, f"Lost races by time, at most {most:,} in a column")
 
 
-def ranges_plot(key: KeyColumn) -> Markup:
+def ranges_plot(key: ClusterColumn) -> Markup:
     """One bar for each file: from its least to its greatest value."""
     step = _HEIGHT / len(key.ranges)
     shapes = []
@@ -93,7 +93,7 @@ def ranges_plot(key: KeyColumn) -> Markup:
     return _plot("bars", shapes, "The range of values in each file")
 
 
-def depth_plot(key: KeyColumn) -> Markup:
+def depth_plot(key: ClusterColumn) -> Markup:
     """How many files hold a value, along the values."""
     most = max(1, *key.depth)
     points = key.depth if len(key.depth) > 1 else key.depth * 2
@@ -103,7 +103,7 @@ def depth_plot(key: KeyColumn) -> Markup:
     return _plot("depth", [area, element("path", {"class": "edge", "d": f"M{line}"})], "How many files hold a value")
 
 
-def bin_title(each: Bin) -> str:
+def bin_title(each: TimeBin) -> str:
     """What the commits of a bin are, in a few lines."""
     lines = [_span(each), *(f"{counted(count, 'commit')}: {name}" for name, count in each.operations)]
     if len(each.writers) > 1 or each.writers[0][0] != "unknown":
@@ -113,11 +113,11 @@ def bin_title(each: Bin) -> str:
     return "\n".join([*lines, *(f"“{note}”" for note in each.notes)])
 
 
-def _span(each: Bin) -> str:
+def _span(each: TimeBin) -> str:
     return f"{utc_text(each.from_ms)} to {utc_text(each.to_ms).partition(' ')[2]} UTC"
 
 
-def _place(timeline: Timeline, each: Bin) -> tuple[float, float]:
+def _place(timeline: Timeline, each: TimeBin) -> tuple[float, float]:
     span = max(1, timeline.to_ms - timeline.from_ms)
     width = timeline.step_ms / span * _WIDTH
     return (each.from_ms - timeline.from_ms) / span * _WIDTH + 0.08 * width, 0.84 * width

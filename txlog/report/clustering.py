@@ -1,7 +1,7 @@
 """How well the files of a table are clustered: which range of a column's values each file has, and how they overlap.
 
-In: the bounds of one column in each live file. Out: `KeyColumn`: bars of least and greatest values, the overlap depth,
-and how many files a look-up of one value must open. Pure. PROTOCOL.md, "Per-file Statistics".
+In: the bounds of one column in each live file. Out: `ClusterColumn`: bars of least and greatest values, the overlap
+depth, and how many files a look-up of one value must open. Pure. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from txlog.core.format.schema import TIMESTAMPS, Struct, leaf_paths
 from txlog.core.predicates.skipping import BoundsColumns, ColumnLeaf, bounds_of_text, leaves_of
 from txlog.report.commits import shortened
 
-__all__ = ["KeyColumn", "Range", "key_column", "key_columns", "ordered_paths"]
+__all__ = ["ClusterColumn", "Range", "key_column", "key_columns", "ordered_paths"]
 
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
@@ -40,7 +40,7 @@ class Range(msgspec.Struct, frozen=True):
     text: str
 
 
-class KeyColumn(msgspec.Struct, frozen=True):
+class ClusterColumn(msgspec.Struct, frozen=True):
     """One column. ``known`` of ``files`` have bounds; the others are opened for every value.
 
     ``opened`` is the mean number of files whose range holds a value, over the least and greatest value of each file;
@@ -64,7 +64,7 @@ def ordered_paths(schema: Struct, partition_columns: Sequence[str]) -> list[tupl
     return [leaf.path for leaf in leaves_of(schema, frozenset(found)) if leaf.kind not in ("", "boolean")]
 
 
-def key_columns(files: pa.Table, schema: Struct, named: Sequence[tuple[str, tuple[str, ...]]]) -> list[KeyColumn]:
+def key_columns(files: pa.Table, schema: Struct, named: Sequence[tuple[str, tuple[str, ...]]]) -> list[ClusterColumn]:
     """The columns that have bounds in some of ``files``.
 
     Args:
@@ -88,7 +88,7 @@ def key_columns(files: pa.Table, schema: Struct, named: Sequence[tuple[str, tupl
     return found
 
 
-def key_column(name: str, leaf: ColumnLeaf, low: pa.Array, high: pa.Array, files: int) -> KeyColumn | None:
+def key_column(name: str, leaf: ColumnLeaf, low: pa.Array, high: pa.Array, files: int) -> ClusterColumn | None:
     """One column from the bounds of its files, null where unknown; None if all are. ``files`` counts all files."""
     both = pc.and_(low.is_valid(), high.is_valid())
     low, high = low.filter(both), high.filter(both)
@@ -108,7 +108,7 @@ def key_column(name: str, leaf: ColumnLeaf, low: pa.Array, high: pa.Array, files
     sorted_at = np.searchsorted(np.sort(ranks), at)
     by_rank = values.take(pa.array(np.argsort(ranks, kind="stable")[sorted_at]))
     texts = zip(low.take(pa.array(shown)).to_pylist(), high.take(pa.array(shown)).to_pylist(), strict=True)
-    return KeyColumn(
+    return ClusterColumn(
         name=name,
         files=files,
         known=len(low),

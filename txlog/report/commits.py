@@ -17,7 +17,17 @@ from txlog.core.format.properties import DAY_MS
 from txlog.core.operations import history_row
 from txlog.result import moment
 
-__all__ = ["BINS_MAX", "KINDS", "Bin", "CommitFacts", "CommitLine", "Tally", "Timeline", "commit_facts", "timeline_of"]
+__all__ = [
+    "BINS_MAX",
+    "KINDS",
+    "CommitFacts",
+    "CommitLine",
+    "Tally",
+    "TimeBin",
+    "Timeline",
+    "commit_facts",
+    "timeline_of",
+]
 
 Kind: TypeAlias = Literal["rows added", "rows changed", "files rewritten", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -80,7 +90,7 @@ class CommitLine(msgspec.Struct, frozen=True):
     waited_ms: int
 
 
-class Bin(msgspec.Struct, frozen=True):
+class TimeBin(msgspec.Struct, frozen=True):
     """The commits from ``from_ms`` up to, but not including, ``to_ms``; ``kinds`` counts them in `KINDS`' order."""
 
     from_ms: int
@@ -115,7 +125,7 @@ class Timeline(msgspec.Struct, frozen=True):
     from_ms: int
     to_ms: int
     step_ms: int
-    bins: tuple[Bin, ...]
+    bins: tuple[TimeBin, ...]
     writers: tuple[Tally, ...]
     operations: tuple[Tally, ...]
     races: int
@@ -207,10 +217,10 @@ def _step(span_ms: int, commits: int) -> int:
     return step_ms or -(-span_ms // (bins * _STEPS_MS[-1])) * _STEPS_MS[-1]
 
 
-def _bin(from_ms: int, step_ms: int, commits: Sequence[CommitFacts]) -> Bin:
+def _bin(from_ms: int, step_ms: int, commits: Sequence[CommitFacts]) -> TimeBin:
     kinds = Counter(each.kind for each in commits)
     notes = dict.fromkeys(each.note for each in reversed(commits) if each.note)
-    return Bin(
+    return TimeBin(
         from_ms,
         from_ms + step_ms,
         tuple(kinds[kind] for kind in KINDS),

@@ -11,13 +11,13 @@ import msgspec
 from txlog.core.format.upgrade_note import Verdict
 from txlog.core.sink import Application
 from txlog.iceberg.exporter import IcebergLag
-from txlog.report.clustering import KeyColumn
+from txlog.report.clustering import ClusterColumn
 from txlog.report.commits import Timeline
 from txlog.report.files import Files
 
 __all__ = [
     "Advice",
-    "Column",
+    "ColumnFacts",
     "Deletion",
     "Facts",
     "FeatureVerdicts",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class Column(msgspec.Struct, frozen=True):
+class ColumnFacts(msgspec.Struct, frozen=True):
     """A column, with its type as in DDL."""
 
     name: str
@@ -46,7 +46,7 @@ class Identity(msgspec.Struct, frozen=True):
     version: int
     committed_ms: int | None
     created_ms: int | None
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnFacts, ...]
     partition_columns: tuple[str, ...]
     clustering_columns: tuple[str, ...]
     properties: Mapping[str, str]
@@ -150,7 +150,7 @@ class Facts(msgspec.Struct, frozen=True):
     timeline: Timeline | None
     is_partial: bool
     files: Files
-    keys: tuple[KeyColumn, ...]
+    keys: tuple[ClusterColumn, ...]
     upkeep: Upkeep
     readers: tuple[FeatureVerdicts, ...]
     deletion: Deletion | None

@@ -34,10 +34,10 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.report.advice import advice_for
-from txlog.report.clustering import KeyColumn, key_columns, ordered_paths
+from txlog.report.clustering import ClusterColumn, key_columns, ordered_paths
 from txlog.report.commits import CommitFacts, CommitLine, Timeline, commit_facts, commit_line, timeline_of
 from txlog.report.facts import (
-    Column,
+    ColumnFacts,
     Deletion,
     Facts,
     FeatureVerdicts,
@@ -130,7 +130,7 @@ def _identity(open_table: OpenTable, state: TableState) -> Identity:
         version=state.version,
         committed_ms=_time_of(open_table, state.version),
         created_ms=metadata.created_time,
-        columns=tuple(Column(each.name, type_name(each.type), each.nullable) for each in state.schema.fields),
+        columns=tuple(ColumnFacts(each.name, type_name(each.type), each.nullable) for each in state.schema.fields),
         partition_columns=state.partition_columns,
         clustering_columns=tuple(map(path_text, clustering_columns(state.domains, state.schema))),
         properties=dict(sorted(metadata.configuration.items())),
@@ -148,7 +148,7 @@ def _time_of(open_table: OpenTable, version: int) -> int | None:
     return None
 
 
-def _keys(state: TableState, live: pa.Table) -> list[KeyColumn]:
+def _keys(state: TableState, live: pa.Table) -> list[ClusterColumn]:
     """The clustering columns; else those that files were clustered by; else the first that have different values. A
     single file has no order."""
     if live.num_rows < 2:
@@ -162,7 +162,7 @@ def _keys(state: TableState, live: pa.Table) -> list[KeyColumn]:
     return _key_columns(state, live, [by_name[name] for name in varied[:_OTHER_KEYS_MAX]])
 
 
-def _key_columns(state: TableState, live: pa.Table, paths: Sequence[Path]) -> list[KeyColumn]:
+def _key_columns(state: TableState, live: pa.Table, paths: Sequence[Path]) -> list[ClusterColumn]:
     with contextlib.suppress(KeyError):  # a column that the schema lacks
         named = [(path_text(path), physical_path(state.schema, path)) for path in paths]
         return key_columns(live, physical_schema(state.schema), named)

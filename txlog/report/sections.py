@@ -21,7 +21,7 @@ from txlog.report.charts import (
     ranges_plot,
     split_bar,
 )
-from txlog.report.clustering import KeyColumn
+from txlog.report.clustering import ClusterColumn
 from txlog.report.commits import Tally, Timeline
 from txlog.report.facts import Facts, LogFacts, Upkeep
 from txlog.report.files import RemovedFiles
@@ -267,7 +267,7 @@ def _clustering(facts: Facts) -> Markup:
     return section("Clustering", lede, [figures, element("p", {"class": "note"}, note)])
 
 
-def _key(key: KeyColumn) -> Markup:
+def _key(key: ClusterColumn) -> Markup:
     opened = f"A point look-up opens {_files_opened(key.opened)} of {counted(key.files, 'file')}"
     opened += f", at most {key.opened_most:,}."
     unknown = key.files - key.known
