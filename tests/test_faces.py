@@ -136,6 +136,12 @@ def test_a_face_is_small_and_says_what_each_name_is(room: str) -> None:
     assert not [name for name, value in made.items() if not inspect.getdoc(value)]
 
 
+def test_a_module_of_a_room_does_not_list_its_names_again() -> None:
+    """Its room's face has what others use, and an underscore says what stays in the file."""
+    private = {name: path for name, path in modules().items() if re.fullmatch(r"core/.*/_[a-z]\w+\.py", name)}
+    assert [name for name, path in private.items() if "\n__all__ = " in path.read_text()] == []
+
+
 def test_no_module_imports_what_a_room_keeps_to_itself() -> None:
     found = [
         f"{importer}: {module}.{name}"

@@ -31,7 +31,7 @@ from txlog.core.util import (
 )
 from txlog.core.versions import OpenTable
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
-from txlog.core.writing.write_intent import ColumnRules, SchemaMode
+from txlog.core.writing.write_intent import ColumnRules, RowMode, SchemaMode
 from txlog.errors import ForkedTableError, InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult, moment
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from txlog.core.catalogs import TableCatalog, TablePlace
-    from txlog.core.changes.plan import MergeBuilder, RowMode
+    from txlog.core.changes.plan import MergeBuilder
     from txlog.core.changes.tasks.operations import MissingColumns, OnDuplicate, WhenMatched, WhenNotMatched
     from txlog.core.maintenance import AutoCompaction, NamedVersion
     from txlog.core.operations import CommittedBatch, OnChange

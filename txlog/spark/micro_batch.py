@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from txlog.core.changes.plan import MergeBuilder, RowMode, RowOptions
+from txlog.core.changes.plan import MergeBuilder, RowOptions
 from txlog.core.changes.tasks import MergeSpec, UpsertSpec
 from txlog.core.changes.tasks.operations import MissingColumns, OnDuplicate, WhenMatched, WhenNotMatched
 from txlog.core.format.actions import SetTransaction
@@ -24,7 +24,7 @@ from txlog.core.parallel import new_lock
 from txlog.core.util import explains_call, explains_calls, invalid, names_in, one_of
 from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
 from txlog.core.writing.commit_options import CommitOptions
-from txlog.core.writing.write_intent import SchemaMode
+from txlog.core.writing.write_intent import RowMode, SchemaMode
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from, typed_errors

@@ -30,8 +30,6 @@ from txlog.errors import (
     UnsupportedFeatureError,
 )
 
-__all__ = ["FolderCatalog", "delete_table_files"]
-
 Made = TypeVar("Made")
 _DEFAULT = ("default",)
 """The schema of a name with one part, as in Spark."""

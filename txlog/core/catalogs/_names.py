@@ -12,8 +12,6 @@ from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import backquoted
 from txlog.core.util import invalid, pattern
 
-__all__ = ["name_parts", "name_text"]
-
 _PART = pattern(r"[a-z0-9][a-z0-9_-]{0,127}")
 _DOTTED_PART = pattern(r"[a-z0-9][a-z0-9_.-]{0,127}")
 

@@ -18,17 +18,6 @@ from txlog.core.util import pattern
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 
-__all__ = [
-    "CATALOGS",
-    "made_at_name",
-    "named_table",
-    "open_catalog",
-    "open_place",
-    "place_at",
-    "require_no_token",
-    "resolved",
-]
-
 Made = TypeVar("Made")
 
 CATALOGS: Point[CatalogScheme] = Point("txlog.catalogs", "a catalog of the scheme")

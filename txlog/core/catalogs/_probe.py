@@ -17,8 +17,6 @@ from txlog.core.catalogs._table_catalog import ChecksItself
 from txlog.core.store import ProbeReport, TableStore
 from txlog.core.store import probe_store as probe_files
 
-__all__ = ["probe_store"]
-
 
 def probe_store(
     store: TableStore | str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None

@@ -14,8 +14,6 @@ import msgspec
 from txlog.core.store import TableStore, VersionLog, open_store
 from txlog.core.wording import NamedLocation
 
-__all__ = ["CatalogScheme", "ChecksItself", "FindsTable", "OpensCatalog", "TableCatalog", "TablePlace", "Token"]
-
 Made = TypeVar("Made")
 Token = str | Callable[[], str | None]
 """What identifies the user to a catalog's server, or a function that returns it."""

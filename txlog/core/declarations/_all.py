@@ -9,8 +9,6 @@ from txlog.core.declarations._model import Operation
 from txlog.core.declarations._rows import ROWS
 from txlog.core.declarations._upkeep import READS, UPKEEP
 
-__all__ = ["DECLARED", "declared"]
-
 DECLARED: Final = (*DEFINITION, *ROWS, *READS, *UPKEEP)
 """In the order of the tables in the docs."""
 _BY_NAME: Final = {each.name: each for each in DECLARED}

@@ -25,8 +25,6 @@ from txlog.core.declarations._shared import (
     timestamp,
 )
 
-__all__ = ["DEFINITION"]
-
 _URI = Argument("uri", "a path, or a file:, s3://, gs://, az:// or abfss:// URI", option="URI")
 _STORE = tuple(replace(each, option=None) for each in of_store("the table"))  # a shared option of all commands
 _HANDLE = (in_python("retry", "how long a commit keeps trying"), _STORE[1])

@@ -9,8 +9,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Argument", "Door", "Kind", "Operation"]
-
 Door: TypeAlias = Literal["Table", "Transaction", "command line", "SQL", "Spark function", "Spark write", "stream"]
 
 

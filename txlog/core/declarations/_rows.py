@@ -33,8 +33,6 @@ from txlog.core.declarations._shared import (
     one_of,
 )
 
-__all__ = ["ROWS"]
-
 _EXACTLY_ONCE = (APP_ID, CHECKPOINT_ID, FINGERPRINT)
 _WRITTEN = (*_EXACTLY_ONCE, USER_METADATA, TARGET_FILE_SIZE, PARQUET)
 _ALONE = replace(ON_PROGRESS, in_transaction=False)

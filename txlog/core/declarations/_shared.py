@@ -8,41 +8,6 @@ from msgspec.structs import replace
 
 from txlog.core.declarations._model import Argument, Kind
 
-__all__ = [
-    "APP_ID",
-    "CHECKPOINT_ID",
-    "CLUSTER_BY",
-    "CONDITION",
-    "DATA",
-    "EACH",
-    "FILE",
-    "FINGERPRINT",
-    "HOURS",
-    "NAMES",
-    "ON_CONFLICT",
-    "ON_PROGRESS",
-    "PAIRS",
-    "PARAMETERS",
-    "PARQUET",
-    "PARTITION_BY",
-    "READ_VERSION",
-    "ROW_MODE",
-    "SCHEMA_MODE",
-    "SIZE",
-    "SWITCH",
-    "TARGET_FILE_SIZE",
-    "USER_METADATA",
-    "VERSION",
-    "WHERE",
-    "WHOLE",
-    "WORKERS",
-    "dry_run",
-    "in_python",
-    "of_store",
-    "one_of",
-    "timestamp",
-]
-
 SWITCH: Final = Kind("switch", "")
 CONDITION: Final = Kind("text", "SQL")
 WHOLE: Final = Kind("whole", "NUMBER", minimum=0)

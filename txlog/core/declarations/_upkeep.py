@@ -28,8 +28,6 @@ from txlog.core.declarations._shared import (
     timestamp,
 )
 
-__all__ = ["READS", "UPKEEP"]
-
 _PARTITIONS = Argument("where", "which partitions; default: all", CONDITION)
 _LIMIT = Argument("limit", "only the newest", Kind("whole", "NUMBER", minimum=1), "--limit/-n")
 _TAG = Argument("name", "the name of a version", option="NAME")

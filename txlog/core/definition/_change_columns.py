@@ -51,8 +51,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.wording import argument, call, setting
 from txlog.errors import InvalidInputError
 
-__all__ = ["AlterColumn", "altered_column", "described_table", "dropped_columns", "renamed_column"]
-
 _TEXT_LENGTH = pattern(r"(varchar|char)\((\d+)\)")
 _COMMENT, _DEFAULT, _GENERATED = "comment", "CURRENT_DEFAULT", "delta.generationExpression"
 

@@ -30,17 +30,6 @@ from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
-__all__ = [
-    "added_columns",
-    "change_definition",
-    "history_column",
-    "history_name",
-    "properties_set",
-    "properties_unset",
-    "set_properties",
-    "unset_properties",
-]
-
 
 def change_definition(
     open_table: OpenTable, make: MakeChange, user_metadata: str | None, workers: GivenWorkers | None = None

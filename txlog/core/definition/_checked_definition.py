@@ -28,8 +28,6 @@ from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["CheckFiles", "DefinitionChange", "MakeChange", "commit_definition_change", "keys_of", "require_met"]
-
 _FILE_S = 0.002
 _BYTES_PER_S = 200e6
 _PART_BYTES = 32 << 20

@@ -21,8 +21,6 @@ from txlog.core.wording import argument
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
-__all__ = ["cluster_by"]
-
 
 def cluster_by(
     open_table: OpenTable, columns: str | Iterable[str] | None, user_metadata: str | None = None

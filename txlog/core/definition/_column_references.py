@@ -35,8 +35,6 @@ from txlog.core.util import UTC
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
 
-__all__ = ["ColumnReference", "ColumnReferences", "references_to", "with_new_name", "without_column"]
-
 Place: TypeAlias = Literal[
     "rule", "generated column", "partitioning", "clustering", "statistics", "encoding", "key index", "merge engine"
 ]

@@ -23,8 +23,6 @@ from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
-__all__ = ["add_constraint", "drop_constraint"]
-
 
 def add_constraint(
     open_table: OpenTable,

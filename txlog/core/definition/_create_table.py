@@ -20,8 +20,6 @@ from txlog.core.versions import OpenTable
 from txlog.core.wording import advice, argument
 from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
 
-__all__ = ["create_table", "probe_new_location"]
-
 
 def create_table(
     open_table: OpenTable,

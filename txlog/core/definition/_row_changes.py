@@ -30,8 +30,6 @@ if TYPE_CHECKING:
         UpsertOptions,  # loads pandas: an append has no use for it
     )
 
-__all__ = ["ROW_CHANGES", "Engine", "RowChanges", "check_definition", "is_merged", "row_changes"]
-
 _CHANGELOG = "changelog"
 _PROPERTIES = (CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TOMBSTONE_RETENTION)
 

@@ -32,8 +32,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 
-__all__ = ["give_row_ids", "take_row_ids", "turns_row_tracking_on"]
-
 _FILES = 10_000
 """Files that get ids in one commit."""
 

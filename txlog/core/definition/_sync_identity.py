@@ -23,8 +23,6 @@ from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
 
-__all__ = ["SyncIdentity"]
-
 _OPERATION = "CHANGE COLUMN"  # of which Spark's history has the column as it was before
 
 

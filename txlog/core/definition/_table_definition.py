@@ -109,27 +109,6 @@ from txlog.core.writing import check_columns
 from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError
 from txlog.result import WriteResult
 
-__all__ = [
-    "Definition",
-    "check_added_columns",
-    "check_agrees",
-    "check_retyped",
-    "cloned",
-    "commit_definition",
-    "define",
-    "definition_builder",
-    "is_wider",
-    "new_table",
-    "random_name",
-    "redefined",
-    "require_definition",
-    "wider_columns",
-    "with_columns",
-    "with_properties",
-    "with_schema",
-    "without_properties",
-]
-
 
 class Definition(msgspec.Struct, frozen=True):
     """A table's new metadata, with the protocol it needs if that changes too, and the domains that it sets."""

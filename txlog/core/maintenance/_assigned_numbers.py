@@ -20,8 +20,6 @@ from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN
 from txlog.core.versions.decisions.row_tracking import row_id_mark
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["GivenNumbers", "counts"]
-
 
 def counts(state: TableState) -> bool:
     """Whether the version has anything that gives out numbers."""

@@ -19,8 +19,6 @@ from txlog.core.versions.decisions.state import TableState
 if TYPE_CHECKING:
     from txlog.core.versions import OpenTable
 
-__all__ = ["AutoCompaction"]
-
 SMALL_FILES_MIN = 50
 """A partition with fewer small files is left as it is, as in Spark's auto compaction."""
 _EVERY = 10  # versions, so processes that commit only once share the work

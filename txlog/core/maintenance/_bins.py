@@ -27,20 +27,6 @@ from txlog.core.maintenance.rewriting._bin import Bin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "CLUSTERED_BY",
-    "DEAD_FRACTION_MAX",
-    "PlannedBin",
-    "bins_not_yet_clustered",
-    "bins_of",
-    "bins_to_cluster",
-    "bins_to_purge",
-    "bins_with_files",
-    "cheapest_first",
-    "files_of",
-    "grouped",
-]
-
 CLUSTERED_BY = "txlog.clusteredBy"
 """The tag of a data file whose rows were clustered: the columns, as a JSON list."""
 

@@ -35,8 +35,6 @@ from txlog.core.wording import argument
 from txlog.core.workers import Workers, spilled_shuffle
 from txlog.errors import InvalidInputError
 
-__all__ = ["OnFile", "check_can_cluster", "cluster_bins"]
-
 _SAMPLE_ROWS = 200_000  # of all bins together
 _SAMPLE_ROWS_MIN = 5_000  # of each
 _MEASURED_MAX = 8

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from txlog.core.writing.committable import PendingFile
 
-__all__ = ["Compaction", "CompactionOutcome", "RewriteDescription", "rows_to_mark"]
-
 _CLOSE_S = 0.005  # fixed time of every execution
 _VECTOR_S = 0.002  # time to read or write a vector
 

@@ -55,8 +55,6 @@ from txlog.core.workers import GivenWorkers
 from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["drop_feature"]
-
 _FILES_AT_ONCE = 2
 _ROUNDS = 5
 """How often traces are removed again that others have left in between."""

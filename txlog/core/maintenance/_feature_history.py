@@ -21,8 +21,6 @@ from txlog.core.versions.files import list_log
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, TxlogError
 
-__all__ = ["RETENTION_KEY", "cut_off_history"]
-
 RETENTION_KEY = "delta.dropFeatureTruncateHistory.retentionDuration"
 """Spark's property for how old the first version must be that does not need the feature. Default: a day."""
 

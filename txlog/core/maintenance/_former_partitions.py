@@ -18,8 +18,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog, list_log
 from txlog.errors import CorruptLogError, NotFoundError
 
-__all__ = ["former_partition_columns"]
-
 _MAY_BE_HIDDEN = "(^|/)(_|[.]|%2E|%5F)"
 
 

@@ -16,8 +16,6 @@ from txlog.core.row_rules import key_columns
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["keep_keys"]
-
 
 def keep_keys(
     open_table: OpenTable, state: TableState, on_progress: Callable[[int, int], object], *, dry_run: bool = False

@@ -17,8 +17,6 @@ from txlog.core.store import LogStore
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError
 
-__all__ = ["LAST_VACUUM", "list_at_next_vacuum", "read_last_vacuum", "vacuumed_until_ms", "write_last_vacuum"]
-
 LAST_VACUUM = "_last_vacuum_info"
 _VERSION = "latestCommitVersionOutsideOfRetentionWindow"
 _LIST_NEXT = "txlog.listNext"  # other engines ignore it, since they have no named versions

@@ -36,8 +36,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.result.maintenance import LogCleanUp, MaintenanceResult, RewriteResult
 
-__all__ = ["Maintainer", "MaintenanceOptions", "watch"]
-
 Done = TypeVar("Done")
 
 

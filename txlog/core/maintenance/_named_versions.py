@@ -46,18 +46,6 @@ from txlog.errors import (
 from txlog.result import in_milliseconds, moment, with_milliseconds
 from txlog.snapshot import Snapshot
 
-__all__ = [
-    "UNNAMED_STAY_MS",
-    "NamedVersion",
-    "delete_unnamed",
-    "files_of_named",
-    "named_versions",
-    "snapshot_named",
-    "tag",
-    "unnamed_checkpoints",
-    "untag",
-]
-
 UNNAMED_STAY_MS = 24 * 3_600_000
 """How long a checkpoint without a name stays: its name may be about to be written."""
 

@@ -38,8 +38,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import list_log
 from txlog.errors import NotFoundError
 
-__all__ = ["NeededFiles"]
-
 _CHECKPOINTS_READ_MAX = 100
 
 

@@ -18,8 +18,6 @@ from txlog.core.versions.decisions.intents import Intent, named_intent
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 
-__all__ = ["LEFT_BEHIND_MS", "delete_dead_offers", "offered_paths"]
-
 LEFT_BEHIND_MS = DAY_MS
 """When what a writer left in the folder is deleted: long after others ignore it, whatever this machine's clock says."""
 _REQUESTS_AT_ONCE = 16

@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates import AnyCondition
     from txlog.core.workers import Workers
 
-__all__ = ["optimize", "purge", "rewrite_older_types"]
-
 _GROUP_BYTES = 2 << 30  # for each worker: a group takes about as long, however many there are
 _GROUP_FILES = 2_500
 _GROUP_FILES_MAX = 50_000  # a commit lists them all

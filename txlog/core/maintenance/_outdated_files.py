@@ -23,8 +23,6 @@ from txlog.core.workers import shares
 if TYPE_CHECKING:
     from txlog.core.workers import GivenWorkers
 
-__all__ = ["files_with_dropped_columns", "files_with_older_types"]
-
 _FOOTERS_AT_ONCE = 8
 _FOOTERS_MAX = 1_000  # for each task
 

@@ -18,8 +18,6 @@ from txlog.core.points import Point
 from txlog.core.store import ObjectMeta
 from txlog.core.versions import OpenTable
 
-__all__ = ["FolderKeeper", "disposable_files", "keepers_of"]
-
 
 class FolderKeeper(Protocol):
     """What knows the files of a folder: a module or an object with these functions."""

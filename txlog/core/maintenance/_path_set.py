@@ -18,8 +18,6 @@ from txlog.core.format.arrow.arrays import are_among, array_of
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.paths import DataPath, path_below, resolve_data_path
 
-__all__ = ["PathSet"]
-
 _NOT_PLAIN = r"[%:?#\\]|^/|//|(^|/)\.\.?(/|$)"
 """Matches log paths that differ from the file's name in the store, or may be invalid."""
 _CHUNK_PATHS = 65_536

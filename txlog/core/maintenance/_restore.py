@@ -50,8 +50,6 @@ from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.result.maintenance import RestoreResult
 
-__all__ = ["RestoreOptions", "restore"]
-
 _SHOWN_MAX = 100
 
 

@@ -24,8 +24,6 @@ from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN
 from txlog.core.versions.decisions.row_tracking import ROW_TRACKING_PROPERTIES, row_id_domain, row_id_mark
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["merged_definition", "restored_domains"]
-
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 
 

@@ -16,8 +16,6 @@ from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.prepared import StagedPart, is_part
 from txlog.errors import NotFoundError, TxlogError
 
-__all__ = ["delete_dead_parts", "staged_actions"]
-
 
 def staged_actions(store: TableStore) -> Iterator[Action]:
     """The actions of all staged parts. Raises ``StorageError``, and ``InvalidInputError`` for a part that is damaged:

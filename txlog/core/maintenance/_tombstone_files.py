@@ -25,16 +25,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 
-__all__ = [
-    "TOMBSTONES",
-    "FindFiles",
-    "TombstoneUpkeep",
-    "tidy_tombstones",
-    "tombstone_upkeep",
-    "tombstones_of",
-    "without_tombstones",
-]
-
 FindFiles: TypeAlias = "Callable[[TableState, pa.Table], Collection[str]]"
 """Called with live files of a version; returns the paths of some of them."""
 

@@ -33,8 +33,6 @@ from txlog.core.writing import UnsentFiles
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 
-__all__ = ["unmap_columns"]
-
 _BYTES_PER_S = 50e6
 
 

@@ -60,8 +60,6 @@ from txlog.result.maintenance import VacuumResult
 if TYPE_CHECKING:
     from txlog.core.workers import Workers
 
-__all__ = ["VacuumOptions", "vacuum"]
-
 Out = TypeVar("Out")
 
 HOUR_MS = 3_600_000

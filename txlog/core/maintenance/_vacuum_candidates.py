@@ -24,8 +24,6 @@ from txlog.core.format.paths import DataPath, path_below, resolve_data_path
 from txlog.core.util import invalid
 from txlog.errors import InvalidInputError
 
-__all__ = ["in_inventory", "removed_by"]
-
 _NOT_RELATIVE = "://|^/|^file:"
 
 

@@ -23,8 +23,6 @@ from txlog.core.maintenance._version_files import removed_before
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import CommitSummary, DeltaLog
 
-__all__ = ["END", "START", "Endangered", "endangered_by_vacuum"]
-
 START, END = "VACUUM START", "VACUUM END"
 
 _HOUR_MS = 3_600_000

@@ -28,18 +28,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.core.workers import ThreadWorkers
 
-__all__ = [
-    "EXPIRED",
-    "VersionDifference",
-    "difference",
-    "expired_files",
-    "gone_paths",
-    "is_renumbered",
-    "paths_of",
-    "removed_before",
-]
-
-
 EXPIRED = "were removed longer ago than the table's delta.deletedFileRetentionDuration, less an hour"
 
 _HOUR_MS = 3_600_000

@@ -28,8 +28,6 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from txlog.core.progress import OnDone, OnProgress
 
-__all__ = ["write_steps"]
-
 _KEPT_BYTES = 8 << 20
 """Rows of so many bytes are written before it is known that the table is still as it was; larger data waits."""
 

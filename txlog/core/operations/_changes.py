@@ -28,8 +28,6 @@ from txlog.core.versions.files import DeltaLog, milliseconds
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 
-__all__ = ["VersionSpan", "read_changes"]
-
 
 class VersionSpan(msgspec.Struct, frozen=True):
     """Which versions to read, as `Table.changes` takes them: a start by version or time, and an end, or None."""

@@ -21,8 +21,6 @@ from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.stream_offsets import StreamOffset, file_ranges
 from txlog.errors import NotFoundError, TxlogError
 
-__all__ = ["CommittedBatch", "OnChange", "follow_table"]
-
 OnChange = Literal["fail", "skip", "added"]
 
 

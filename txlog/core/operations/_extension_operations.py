@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from txlog.core.points import Point
 
-__all__ = ["OPERATIONS", "operation"]
-
 OPERATIONS: Final[Point[Callable[..., Any]]] = Point("txlog.operations", "the operation")
 """Entries of the group ``txlog.operations`` are functions. Their first argument is the open table, as `txlog.extend`
 gives it; the others are those of the method, by name."""

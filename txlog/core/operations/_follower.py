@@ -45,8 +45,6 @@ from txlog.core.versions.files import DeltaLog
 from txlog.core.wording import advice, call, setting
 from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, TxlogError, UnsupportedFeatureError
 
-__all__ = ["FeedSelection", "Follower", "RowRule", "bind_to_feed"]
-
 RowRule = Literal["fail", "skip", "added", "skip_deletes"]
 """How to handle a version that removed rows: an error; none of its rows; the rows of all files that it added; or none
 of its rows if it added no file, otherwise an error."""

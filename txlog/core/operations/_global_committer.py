@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from txlog.core.definition import RowChanges
     from txlog.core.operations._replaced_files import RegionReplacement
 
-__all__ = ["GlobalCommitter", "WriteExecution", "raise_conflict_since"]
-
-
 _DEFINITIONS_MAX = 100
 """How many changes of the definition by others an append follows."""
 

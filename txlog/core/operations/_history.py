@@ -12,8 +12,6 @@ from txlog.core.operations._operation_text import bytes_written, described, file
 from txlog.core.util import html_table, shortened, text_table
 from txlog.result import counted
 
-__all__ = ["HISTORY_COLUMNS", "History", "history_row"]
-
 HISTORY_COLUMNS = ("version", "time (UTC)", "operation", "rows", "files", "size", "by", "note")
 _NUMBERS = ("version", "rows", "files", "size")
 _SHOWN_MAX = 50

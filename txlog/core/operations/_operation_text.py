@@ -13,8 +13,6 @@ import orjson
 
 from txlog.result import human_size
 
-__all__ = ["bytes_written", "described", "files_changed", "rows_changed"]
-
 Entry = Mapping[str, Any]
 
 _INSERTED = ("numTargetRowsInserted", "numOutputRows", "numAddedRows")

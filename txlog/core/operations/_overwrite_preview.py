@@ -28,8 +28,6 @@ from txlog.core.writing import DataStream, RowGuard, UnsentFiles, WriteJob, comp
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["preview_overwrite"]
-
 
 def preview_overwrite(open_table: OpenTable, stream: DataStream, options: WriteOptions) -> WriteResult:
     """What the overwrite would do, or the answer for a checkpoint that the table has. Raises what it would raise."""

@@ -17,8 +17,6 @@ from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import canonical_text
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["files_in_partitions", "partitions_of"]
-
 
 def files_in_partitions(files: pa.Table, state: TableState, keys: Collection[tuple[str | None, ...]]) -> list[AddFile]:
     """The live ``files`` in the partitions ``keys`` (see `partition_values.partition_key`)."""

@@ -31,8 +31,6 @@ from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.result import sum_if_known
 from txlog.result.maintenance import LostPartition, RepairResult
 
-__all__ = ["repair"]
-
 _ATTEMPTS_MAX = 10
 _LOOKS_AT_ONCE = 16
 _LISTED_FOLDERS = ("_delta_log", "_txlog", "_iceberg")

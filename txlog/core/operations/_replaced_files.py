@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.writing.write_intent import RowMode
 
-__all__ = [
-    "RegionReplacement",
-    "RowsReplacement",
-    "decided_by_partitions",
-    "new_definition",
-]
-
 
 class RegionReplacement:
     """Removes what an overwrite's new files replace from a version of the table, and again from a newer one.

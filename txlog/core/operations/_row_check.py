@@ -14,8 +14,6 @@ from txlog.core.versions import OpenTable
 from txlog.core.writing import Conformer, completer_for, idle_as_null, require_utf8
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 
-__all__ = ["RowCheck"]
-
 
 class RowCheck:
     """Checks rows of one Arrow schema by the definition that the table is known to have. Thread-safe; holds no rows.

@@ -14,8 +14,6 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from txlog.core.definition import DefinitionChange
 
-__all__ = ["history_metrics", "history_operation", "history_parameters"]
-
 _CHANGES = "ALTER TABLE"
 """The operation of several changes of the definition in one version; Spark makes a version of each."""
 

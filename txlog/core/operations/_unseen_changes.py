@@ -20,8 +20,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import WriteJob
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
 
-__all__ = ["without_unseen"]
-
 
 def without_unseen(
     open_table: OpenTable,

@@ -16,8 +16,6 @@ from txlog.core.writing.committable import PendingFile
 from txlog.core.writing.write_intent import WriteIntent
 from txlog.result import WriteMetrics
 
-__all__ = ["OverwriteEffects", "write_parameters"]
-
 
 class OverwriteEffects(msgspec.Struct):
     """What an overwrite removed, and where the other rows of these files are now.

@@ -22,13 +22,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from txlog.core.predicates import AnyCondition
 
-__all__ = [
-    "WriteOptions",
-    "check_mode",
-    "check_options",
-]
-
-
 _MODES = ("append", "overwrite", "overwrite_partitions")
 
 

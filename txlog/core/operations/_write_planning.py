@@ -40,8 +40,6 @@ from txlog.errors import (
 if TYPE_CHECKING:
     from txlog.core.definition import Definition
 
-__all__ = ["on_newer_definition", "plan_for_rows", "plan_write", "with_existing_table"]
-
 
 def plan_write(
     open_table: OpenTable, data_schema: pa.Schema, options: WriteOptions, known: TableState | None = None

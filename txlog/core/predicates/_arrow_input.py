@@ -22,8 +22,6 @@ from txlog.core.predicates.terms.tree import Expression, Path
 from txlog.core.predicates.terms.types import is_floating
 from txlog.errors import InvalidInputError
 
-__all__ = ["is_arrow_expression", "read_arrow_expression"]
-
 _ENTRY = re.compile(r"(call|end|field_ref|nested_field_ref|literal|options): '(.*)'")
 _COMPARISONS = {
     **{"equal": "=", "not_equal": "!="},

@@ -50,8 +50,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["assign", "bind_condition", "bind_value"]
-
 _WRITTEN_IN_QUOTES = (STRING, *TIMES)
 _PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 

@@ -70,29 +70,6 @@ from txlog.core.predicates.terms.zones import UTC, current_zone
 from txlog.core.util import described
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "arithmetic",
-    "as_condition",
-    "assigned",
-    "balanced",
-    "call",
-    "cast_to",
-    "check_sign",
-    "chosen",
-    "clock_of",
-    "compare",
-    "convert",
-    "instant_of",
-    "is_null",
-    "like",
-    "like_any_case",
-    "like_column",
-    "lit",
-    "literal",
-    "member",
-    "try_cast_to",
-]
-
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 """The operator that means the same with its sides swapped."""
 

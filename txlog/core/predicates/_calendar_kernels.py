@@ -18,8 +18,6 @@ from txlog.core.format.time_zones import clock_times, instants
 from txlog.core.predicates.terms.tree import Call
 from txlog.core.util import UTC
 
-__all__ = ["CALENDAR_KERNELS", "DAYS_OF_WEEK", "UNITS_BETWEEN"]
-
 _DAY_US = 86_400_000_000
 _SECONDS_OF_MONTH = 31 * 86_400
 _FAR_US = 10_950_000 * _DAY_US  # in the year 31950

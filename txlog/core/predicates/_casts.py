@@ -45,8 +45,6 @@ from txlog.core.predicates._time_texts import in_one_form
 from txlog.core.predicates.terms.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
 from txlog.core.predicates.terms.zones import UTC, as_clock, as_instant
 
-__all__ = ["cast", "cast_can_fail", "floored", "to_decimal", "try_cast"]
-
 _WIDE_PRECISION = 76
 _INSTANT = pa.timestamp("us", "UTC")
 _WIDE = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP, Emax=9999, Emin=-9999)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from txlog.core.predicates._scope import Context
 
-__all__ = ["bind_predicate"]
-
 
 def bind_predicate(where: Any, schema: Struct, **context: Unpack[Context]) -> Predicate:
     """A condition from a caller, bound to the table's schema.

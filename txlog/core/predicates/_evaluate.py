@@ -35,8 +35,6 @@ from txlog.core.predicates.terms.predicate import (
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, Side, Value, walk
 from txlog.errors import InvalidInputError
 
-__all__ = ["can_fail", "evaluate"]
-
 
 def evaluate(
     expression: Expression,

@@ -11,8 +11,6 @@ import decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["float_text"]
-
 _PLAIN = (1e-3, 1e7)
 """Between these, numbers are written without an exponent."""
 

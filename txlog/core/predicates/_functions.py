@@ -49,8 +49,6 @@ from txlog.core.predicates.terms.predicate import Not
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Value
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_numeric, is_ordered
 
-__all__ = ["ALIASES", "FUNCTIONS", "NONDETERMINISTIC", "function"]
-
 NONDETERMINISTIC = frozenset(
     {
         *("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"),

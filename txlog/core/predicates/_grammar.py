@@ -11,8 +11,6 @@ from typing import Any
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.databricks import Databricks
 
-__all__ = ["ExpressionDialect", "NullSafeEQ", "QueryDialect", "is_parameter", "plain_equal"]
-
 _OWN_PARSERS = ("CAST", "TRY_CAST")
 _TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 

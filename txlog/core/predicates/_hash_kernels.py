@@ -20,8 +20,6 @@ from txlog.core.predicates.terms.tree import Call
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HASH_KERNELS"]
-
 Numbers: TypeAlias = Any
 """A numpy array of unsigned numbers: of 32 bits for Murmur3, of 64 for xxHash."""
 

@@ -19,8 +19,6 @@ from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, 
 from txlog.core.predicates.terms.types import is_floating, is_integer
 from txlog.core.predicates.terms.values import Ordered
 
-__all__ = ["JoinCondition", "JoinKey", "JoinRange", "conjuncts", "path_of", "split_join"]
-
 Operator: TypeAlias = Literal["=", "<", "<=", ">", ">="]
 
 _ORDERED = ("=", "<", "<=", ">", ">=")

@@ -21,8 +21,6 @@ from txlog.core.format.schema import BOOLEAN, DOUBLE, INTEGER, LONG, DataType, S
 from txlog.core.predicates._row_kernels import by_row
 from txlog.core.predicates.terms.tree import Call
 
-__all__ = ["JSON_KERNELS"]
-
 
 class _Number(msgspec.Struct, frozen=True):
     """A number as it is written."""

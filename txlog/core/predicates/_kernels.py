@@ -32,8 +32,6 @@ from txlog.core.predicates.terms.tree import Call
 from txlog.core.predicates.terms.types import is_floating, is_integer
 from txlog.core.predicates.terms.zones import as_clock, as_instant
 
-__all__ = ["FALLIBLE", "KERNELS"]
-
 # Letters whose other case is two letters, depends on context, or exists only in the newest Unicode version.
 _UPPER_DIFFERS = r"[ßŉǰɷɼΐΰև\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{ab4b}\x{ab4c}\x{fb00}-\x{fb17}\x{1df40}-\x{1df7f}]"
 _LOWER_DIFFERS = r"[İΣ\x{a7dd}\x{a7e2}\x{ab6c}\x{ab6d}\x{1df40}-\x{1df7f}]"

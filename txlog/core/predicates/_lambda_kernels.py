@@ -16,8 +16,6 @@ from txlog.core.format.arrow.arrays import offsets_and_mask
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.predicates.terms.tree import Call, captured_name, variable_name
 
-__all__ = ["LAMBDA_KERNELS"]
-
 Evaluate = Callable[..., pa.Array]
 """`evaluate.evaluate`, which calls these."""
 

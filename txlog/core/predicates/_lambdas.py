@@ -16,8 +16,6 @@ from txlog.core.predicates._build import as_condition, convert
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Path, Reference, captured_name, variable_name
 
-__all__ = ["LAMBDA_FUNCTIONS", "LambdaScope"]
-
 
 class LambdaScope:
     """The names that a lambda's body may use: its variables, and what the text around it may name."""

@@ -32,8 +32,6 @@ from txlog.core.predicates.terms.types import common_type, is_floating, is_integ
 from txlog.core.predicates.terms.values import next_part
 from txlog.errors import InvalidInputError
 
-__all__ = ["NESTED_FUNCTIONS", "field", "item"]
-
 
 def _array(*values: Expression) -> Expression:
     if not values:

@@ -12,8 +12,6 @@ from txlog.core.format.schema import DATE, STRING, TIMES, TIMESTAMP, TIMESTAMPS,
 from txlog.core.predicates._build import call, cast_to, convert
 from txlog.core.predicates.terms.tree import Expression, Value
 
-__all__ = ["Make", "constant", "day", "instant", "moment", "of_types", "typed"]
-
 Make = Callable[..., Expression]
 
 

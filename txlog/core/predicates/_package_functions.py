@@ -14,8 +14,6 @@ from txlog.core.format.schema import DataType, Primitive
 from txlog.core.format.type_support import all_supports, type_support
 from txlog.core.predicates.terms.tree import Call, Expression, Path
 
-__all__ = ["PackageFunction", "cast_of_package", "package_function"]
-
 
 class PackageFunction(msgspec.Struct, frozen=True):
     """One function.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["java_pattern", "java_replacement", "like_pattern", "matches_empty"]
-
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _ESCAPES = {
     "d": "[0-9]",

@@ -40,8 +40,6 @@ from txlog.core.predicates.terms.values import as_float32
 from txlog.core.util import described
 from txlog.errors import InvalidInputError
 
-__all__ = ["is_frame_expression", "read_frame_expression"]
-
 _COMPARISONS = {"Eq": "=", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">=", "EqValidity": "<=>"}
 _CLOSED = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
 _ENDS = {"StartsWith": "startswith", "EndsWith": "endswith"}

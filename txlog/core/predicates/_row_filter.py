@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.predicates.terms.types import is_floating
 
-__all__ = ["ARROW_COMPARISONS", "comparison", "membership"]
-
 ARROW_COMPARISONS = {
     "=": pc.equal,
     "!=": pc.not_equal,

@@ -26,8 +26,6 @@ from txlog.core.format.schema import FLOAT, LONG, type_to_arrow
 from txlog.core.predicates._time_patterns import pattern_parts
 from txlog.core.predicates.terms.tree import Call
 
-__all__ = ["ROW_FALLIBLE", "ROW_KERNELS", "by_row"]
-
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 _TEXT_MAX = 1 << 30
 _FACTORIAL_MAX = 20

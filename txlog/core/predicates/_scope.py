@@ -23,8 +23,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from typing_extensions import Required
 
-__all__ = ["Context", "Scope"]
-
 _OTHER_NAMES = f"{argument('target_alias')} and {argument('source_alias')} give the sides other names"
 
 

@@ -36,16 +36,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = [
-    "as_string",
-    "parameter_names",
-    "parse",
-    "parse_in",
-    "parse_predicate",
-    "parse_stored_condition",
-    "parse_stored_value",
-]
-
 Read = TypeVar("Read", bound=Expression)
 
 

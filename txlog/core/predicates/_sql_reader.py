@@ -58,9 +58,6 @@ from txlog.core.predicates.terms.types import is_integer, is_numeric
 from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
 from txlog.errors import InvalidInputError
 
-__all__ = ["SqlReader", "line_and_column"]
-
-
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
     exp.NEQ: "!=",

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["exp", "log", "log10", "power"]
-
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _EXP_LARGEST, _EXP_LEAST = 7.09782712893383973096e02, -7.45133219101941108420e02
 _OF_EXP = (

@@ -28,8 +28,6 @@ from txlog.core.predicates._patterns import java_pattern, java_replacement, matc
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Value
 from txlog.core.predicates.terms.types import can_cast, common_type, is_integer
 
-__all__ = ["STRING_FUNCTIONS", "concat"]
-
 
 def _of_string(name: str, result: DataType = STRING) -> Make:
     return of_types(name, (STRING,), result)

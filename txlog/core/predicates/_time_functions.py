@@ -31,8 +31,6 @@ from txlog.core.predicates.terms.types import is_integer
 from txlog.core.predicates.terms.values import fit, parse_timestamp
 from txlog.core.predicates.terms.zones import current_zone
 
-__all__ = ["TIME_FUNCTIONS", "between", "extracted", "moved", "shifted_by"]
-
 
 def _date_part(name: str) -> Make:
     return lambda value: call(name, (day(value, name),), INTEGER)

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from txlog.core.util import cached_property
 
-__all__ = ["TIME_PATTERNS", "pattern_parts", "written_by"]
-
 TIME_PATTERNS = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 """The letters that a pattern may have. Each has a fixed number of digits."""
 

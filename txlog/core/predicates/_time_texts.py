@@ -18,8 +18,6 @@ from txlog.core.format.time_zones import zone_name
 from txlog.core.predicates.terms.zones import as_instant
 from txlog.errors import InvalidInputError
 
-__all__ = ["in_one_form"]
-
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL | re.ASCII)
 _TIME = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?)?)?)?)?",

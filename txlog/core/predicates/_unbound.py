@@ -27,20 +27,6 @@ from txlog.core.predicates.terms.tree import Expression, Path, Value
 from txlog.core.util import WrongCallError, described, explains_names, invalid
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "AnyCondition",
-    "Arithmetic",
-    "Column",
-    "Operand",
-    "Parameters",
-    "Sql",
-    "checked_parameters",
-    "col",
-    "expr",
-    "texts_of",
-    "with_parameters",
-]
-
 Parameters: TypeAlias = Mapping[str, Any]
 """Values for ``:name`` in SQL text."""
 

@@ -13,8 +13,6 @@ import pyarrow.fs as pafs
 
 from txlog.core.store import FileStore
 
-__all__ = ["ReadOnlyHandler", "file_system"]
-
 
 def file_system(files: FileStore) -> pafs.FileSystem:
     """The file system over ``files``."""

@@ -33,8 +33,6 @@ from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangeReader", "ChangeTask", "VersionChanges"]
-
 _POSITION = "row\0position"
 
 

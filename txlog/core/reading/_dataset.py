@@ -35,8 +35,6 @@ from txlog.core.reading._scan_task import BATCH_ROWS, ScanTask, Selection, TaskR
 from txlog.core.store import TableFiles
 from txlog.errors import InvalidInputError, TxlogError
 
-__all__ = ["SnapshotDataset", "may_hold_nan"]
-
 Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 
 _FOOTERS_AT_ONCE = 8

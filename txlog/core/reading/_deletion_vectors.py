@@ -28,8 +28,6 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DeletionVectorReader"]
-
 _REPAIR = (
     "Without it deleted rows would reappear: restore it from a copy, or remove the data file from the table with"
     " txn.remove(path) in a table.transaction(), and write its live rows again"

@@ -17,8 +17,6 @@ from txlog.core.format.paths import is_location, resolve_data_path, stored_path
 from txlog.core.store import TableFiles
 from txlog.errors import CorruptLogError, NotFoundError
 
-__all__ = ["checked_footer", "path_in_store", "read_footer", "why_missing"]
-
 
 def path_in_store(uri: str, log_path: str) -> str:
     """The store's path of a data file: relative to the root ``uri``, or the location of another table's file.

@@ -20,8 +20,6 @@ from txlog.core.predicates.skipping import ColumnBounds, ColumnLeaf, bounds_of_t
 from txlog.core.predicates.terms.values import beside
 from txlog.core.reading._scan_task import partition_scalar
 
-__all__ = ["Guarantees"]
-
 Expression: TypeAlias = pc.Expression
 
 _UNORDERED = ("", "float", "double")

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from txlog.core.reading._key_folder import KeyColumns, KeyFolder
     from txlog.core.store import TableFiles
 
-__all__ = ["CachedKeys", "KeyCache", "new_key_numbers"]
-
 _GROWTH = 4
 _SEARCHED_AT_ONCE = 1 << 20
 _POSITION_MAX = 1 << 32

@@ -27,8 +27,6 @@ from txlog.core.util import cached_property
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DamagedKeyFileError", "KeyFileHeader", "KeyIndexFile", "key_file_bytes"]
-
 _MAGIC = b"txlogky1"
 _PRELUDE = struct.Struct("<8sII")
 _FIRST_READ_BYTES = 64 << 10  # mostly the whole header

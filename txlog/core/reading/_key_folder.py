@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from txlog.core.reading._key_values import FileKeys, KeyValues
 
-__all__ = ["KeyColumns", "KeyFolder", "NearbyKeys"]
-
 KeyColumns = tuple[tuple[tuple[str, ...], str], ...]
 """The physical path and the type of each key column."""
 

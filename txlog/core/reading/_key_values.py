@@ -23,8 +23,6 @@ from txlog.core.format.arrow.arrays import flags_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FileKeys", "KeyNumbers", "KeyPlaces", "KeyValues"]
-
 _NUM_SUMS = 4  # of 32 bits each
 _BLOCK_ROWS = 1 << 15  # rows that fit into the processor's cache
 _WORD_BYTES = 8

@@ -17,8 +17,6 @@ from txlog.core.format.schema import type_name
 from txlog.core.util import html_facts, html_table
 from txlog.result import counted, human_size
 
-__all__ = ["version_as_html"]
-
 _COLUMNS_MAX = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

@@ -17,8 +17,6 @@ from txlog.core.util import invalid, one_of
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
-__all__ = ["DtypeBackend", "TypesMapper", "to_pandas"]
-
 DtypeBackend: TypeAlias = Literal["numpy_nullable", "pyarrow"]
 TypesMapper: TypeAlias = Callable[[pa.DataType], Any]
 """Gives an Arrow type the pandas dtype of its columns; None leaves a column as it is by default."""

@@ -21,8 +21,6 @@ from txlog.core.format.type_support import type_support
 from txlog.core.writing import read_as_required
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
-__all__ = ["ParquetColumns"]
-
 Key = TypeVar("Key")
 
 

@@ -21,8 +21,6 @@ from txlog.core.reading._scan_task import ScanTask, TaskReader
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["BYTES_AT_ONCE", "TASKS_AT_ONCE", "read_ahead"]
-
 TASKS_AT_ONCE = 32
 BYTES_AT_ONCE = 256 << 20
 

@@ -23,8 +23,6 @@ from txlog.core.reading._scan_plan import ScanPlan
 from txlog.core.reading._scan_task import Selection, TaskReader
 from txlog.core.store import TableFiles
 
-__all__ = ["count_matching_rows", "count_rows"]
-
 _FOOTERS_AT_ONCE = 8
 
 

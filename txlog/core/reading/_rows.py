@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from txlog.core.reading._pandas import DtypeBackend, TypesMapper
 
-__all__ = ["Rows"]
-
 _SHOWN_ROWS, _SHOWN_CHARACTERS = 20, 60
 
 

@@ -17,8 +17,6 @@ from txlog.core.reading._arrow_files import ReadOnlyHandler
 from txlog.core.reading._scan_task import ScanTask, TaskReader
 from txlog.core.store import TableFiles
 
-__all__ = ["rows_as_file"]
-
 
 def rows_as_file(store: TableFiles, task: ScanTask) -> pafs.FileSystem:
     """A file system in which every path is the file with the rows of ``task``. Can be pickled if ``store`` can."""

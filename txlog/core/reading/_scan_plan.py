@@ -26,8 +26,6 @@ from txlog.core.store import TableFiles
 from txlog.core.util import invalid
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 
-__all__ = ["ScanPlan", "select"]
-
 _TASKS_AT_ONCE = 1024
 _NEEDED = ["path", "size", "partitionValues", "deletionVector"]
 """The columns of ``DeltaLog.files`` that tasks are made from, with the number of rows, which is in ``stats``."""

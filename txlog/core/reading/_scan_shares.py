@@ -13,8 +13,6 @@ from msgspec.structs import replace
 
 from txlog.core.reading._scan_task import ScanTask
 
-__all__ = ["OPEN_BYTES", "AnyTask", "balanced", "in_shares"]
-
 OPEN_BYTES = 256 << 10
 """Opening a file in an object store takes about as long as reading this many bytes."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from txlog.core.predicates.skipping import RowGroupPruner
 
-__all__ = ["ScanTask", "Selection", "TaskReader", "partition_scalar"]
-
 BATCH_ROWS = 131_072
 
 _SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started

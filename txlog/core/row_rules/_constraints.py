@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
     from txlog.core.predicates.terms.predicate import Predicate
 
-__all__ = [
-    "Constraint",
-    "check_conditions",
-    "check_invariants",
-    "check_same_conditions",
-    "constraints_of",
-    "first_not_true",
-    "stored_constraints",
-]
-
 _INVARIANTS = "delta.invariants"
 _SHOWN_CHARACTERS_MAX = 200
 

@@ -31,26 +31,6 @@ if TYPE_CHECKING:
 
     from txlog.core.predicates.terms.tree import Expression
 
-__all__ = [
-    "ComputedColumns",
-    "DefaultColumn",
-    "GeneratedColumn",
-    "Numbers",
-    "NumbersOfPreview",
-    "check_added_are_plain",
-    "check_computed_columns",
-    "check_defaults_are_literals",
-    "computed_columns",
-    "computed_names",
-    "generated_of",
-    "is_computed",
-    "refuse_given_numbers",
-    "refuse_set_numbers",
-    "stored_generated",
-    "without_computed",
-    "without_generated",
-]
-
 _GENERATED = "delta.generationExpression"
 _DEFAULT = "CURRENT_DEFAULT"
 _NESTED = (Struct, Array, Map)

@@ -26,16 +26,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "KeyColumn",
-    "KeyIndex",
-    "check_key_type",
-    "compared_as",
-    "key_columns",
-    "key_text",
-    "with_stored_partition_values",
-]
-
 _TYPES = frozenset(name for name, facts in PRIMITIVES.items() if facts.is_ordered and not facts.stored.startswith("f"))
 _FLAGS_MAX = 1 << 26
 _FEW = 8  # if the source has this many times more values, searching its sorted values is faster than a kernel

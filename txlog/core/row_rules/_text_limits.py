@@ -36,8 +36,6 @@ from txlog.errors import UnsupportedFeatureError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TextLimit", "limits_of", "with_limits_kept"]
-
 _Path: TypeAlias = tuple[str | int, ...]
 """From a column to a part of it: the name of a struct field; 0 for array elements or map keys, 1 for map values."""
 

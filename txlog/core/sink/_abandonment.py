@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from txlog.core.sink._staging import Manifest, SealedTask, StagedCheckpoint
     from txlog.core.writing.committable import Committable
 
-__all__ = ["Abandoned", "abandonment", "give_up_in_log"]
-
 _UNREADABLE = (NotFoundError, InvalidInputError, UnsupportedFeatureError)
 
 

@@ -23,8 +23,6 @@ from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, Writ
 from txlog.errors import ConcurrentDeleteReadError, ConcurrentTransactionError, InvalidInputError, NotFoundError
 from txlog.result import WriteResult
 
-__all__ = ["FRESH_MS", "VOID", "CheckpointCommits", "CheckpointGivenUp", "void_of"]
-
 VOID = "txlog-given-up/"
 """How the names begin under which a log says which checkpoints of groups were given up."""
 

@@ -18,8 +18,6 @@ from txlog.core.versions.decisions.joined_appends import member_of_checkpoint
 from txlog.core.versions.decisions.state import PREPARED, TableState
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
 
-__all__ = ["Application", "StagedState", "applications", "clean_staging", "staged_states"]
-
 COMMITS_LOOKED_AT = 1000
 AGE_MIN_MS = 60 * 60 * 1000
 

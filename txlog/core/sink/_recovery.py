@@ -17,17 +17,6 @@ from txlog.core.util import invalid, logger, whole_number
 from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 
-__all__ = [
-    "Recovery",
-    "attempts_to_seal",
-    "files_must_be_since_ms",
-    "listed_tasks",
-    "seal_difference",
-    "sealed_before",
-    "stale",
-    "tell_sealed_meanwhile",
-]
-
 
 class Recovery(msgspec.Struct, frozen=True):
     """What `Sink.recover` found and did.

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from txlog.table import Table
 
-__all__ = ["Sink", "SinkMode"]
-
 SinkMode: TypeAlias = Literal["append", "overwrite", "upsert", "retract"]
 
 

@@ -37,8 +37,6 @@ from txlog.core.writing.committable import Committable
 from txlog.errors import InvalidInputError, NotFoundError, PartlyCommittedError, StorageError, TxlogError
 from txlog.result import WriteResult
 
-__all__ = ["SinkGroup"]
-
 Answer = TypeVar("Answer")
 Out = TypeVar("Out")
 

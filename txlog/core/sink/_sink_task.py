@@ -15,8 +15,6 @@ from txlog.core.writing import Changelog, ChangeWriter, KeepKeys, TaskWriter, Wr
 from txlog.core.writing.committable import Committable
 from txlog.errors import InvalidInputError
 
-__all__ = ["SinkTask"]
-
 
 @explains_names
 class SinkTask:

@@ -60,8 +60,6 @@ from txlog.core.writing.write_intent import WriteIntent, read_intent
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.result import counted, human_size
 
-__all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
-
 _REQUESTS_AT_ONCE = 16
 _MANIFEST, _VOID, _OVER = "manifest", "void", "over"
 _GIVEN_UP = b"txlog-given-up 1\n"

@@ -21,29 +21,6 @@ from txlog.errors import StorageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "ICEBERG",
-    "KEYS",
-    "LOCAL_DISK",
-    "OBJECT_STORE",
-    "QUARANTINE",
-    "STAGING",
-    "VERSIONS",
-    "WAITING",
-    "FileStore",
-    "LogCapabilities",
-    "LogStore",
-    "ObjectMeta",
-    "OnLink",
-    "OutputFile",
-    "PutOutcome",
-    "RoundTrip",
-    "SkipFolder",
-    "TableFiles",
-    "folders_above",
-    "last_answer",
-]
-
 STAGING = "_txlog/staging"
 """The folder of a table where sinks keep uncommitted work; the leading underscore hides it from every vacuum."""
 

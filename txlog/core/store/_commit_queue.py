@@ -30,8 +30,6 @@ from txlog.core.store import _local_disk as disk
 if TYPE_CHECKING:
     from txlog.core.store._handover_folder import HandOver
 
-__all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "MachineCommitQueue", "Turn"]
-
 _WAIT_MAX_S = 2.0  # without any commit landing
 _WAITS_MAX = 5  # while commits land, the whole wait may take this many times as long
 _PASSED_BY_S = 10.0  # how long writers of this process skip the queue after a wait that timed out

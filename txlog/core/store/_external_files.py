@@ -15,8 +15,6 @@ from txlog.core.store._locations import CLOUDS, cloud_location
 from txlog.core.store._object_client import Location
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
-__all__ = ["OtherBuckets"]
-
 OpenBucket: TypeAlias = Callable[[Location], FileStore]
 
 

@@ -26,8 +26,6 @@ from typing import NamedTuple
 from txlog.core import ambient
 from txlog.core.util import pattern
 
-__all__ = ["HandOver", "Offer", "OfferState"]
-
 _FRESH_S = 5.0
 """How long after its owner touched it an offer may be taken."""
 _TOUCH_S = 0.5

@@ -18,25 +18,6 @@ from collections.abc import Callable, Iterable
 
 from txlog.core.util import logger
 
-__all__ = [
-    "LinkUnsupported",
-    "WrittenAside",
-    "check_below",
-    "check_no_links",
-    "fsync",
-    "fsync_directory",
-    "keeps_names",
-    "make_directories",
-    "open_exclusive",
-    "open_regular",
-    "read_from",
-    "read_whole",
-    "remove_quietly",
-    "take_name",
-    "write_fully",
-    "write_under",
-]
-
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 # Opening a named pipe would wait until a process writes into it.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK

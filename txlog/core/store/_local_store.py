@@ -46,8 +46,6 @@ from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 if TYPE_CHECKING:
     from txlog.core.store._external_files import OtherBuckets
 
-__all__ = ["LocalFileStore", "LocalLogStore", "LocalOutputFile", "local_table_store"]
-
 LOG_DIRECTORY = "_delta_log"
 
 _NAME = pattern(r"[A-Za-z0-9_][A-Za-z0-9._-]*")

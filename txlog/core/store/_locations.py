@@ -12,8 +12,6 @@ from txlog.core.store._object_client import Location
 from txlog.core.store._options import StorageKind
 from txlog.errors import InvalidInputError
 
-__all__ = ["CLOUDS", "cloud_location", "split_uri"]
-
 CLOUDS = {
     "s3": StorageKind.S3,
     "s3a": StorageKind.S3,

@@ -24,8 +24,6 @@ from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageE
 if TYPE_CHECKING:
     from txlog.core.store._refusals import ErrorResponse
 
-__all__ = ["Location", "ObjectClient", "answer_of", "is_panic"]
-
 _READ_RETRIES = 5
 _OWN_CREDENTIALS = "pass them in the environment or in storage_options (docs/storage.md), or pass a credential_provider"
 _READ_RETRY_TIMEOUT = timedelta(seconds=60)

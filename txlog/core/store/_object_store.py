@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from txlog.core.store._external_files import OtherBuckets
     from txlog.core.store._refusals import ErrorResponse
 
-__all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "bucket_files", "object_table_store"]
-
 _LOG = "_delta_log"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _LIST_PAGE = 1000

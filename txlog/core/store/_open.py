@@ -16,8 +16,6 @@ from txlog.core.store._table_store import TableStore
 from txlog.core.util import invalid, pattern, type_name_of
 from txlog.errors import InvalidInputError
 
-__all__ = ["foreign_scheme", "is_of_store", "open_store"]
-
 _SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 

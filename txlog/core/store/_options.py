@@ -21,16 +21,6 @@ import msgspec
 from txlog.core.util import invalid, logger, repr_without
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "StorageKind",
-    "StorageOptions",
-    "allows_unsafe_rename",
-    "environment_secrets",
-    "parse_options",
-    "redact",
-    "without_secrets",
-]
-
 
 class StorageKind(enum.Enum):
     """The kind of storage a table is on, which determines its option keys."""

@@ -22,8 +22,6 @@ from txlog.core.store._table_store import TableStore
 from txlog.core.store._versions import Attempt, VersionLog
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 
-__all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]
-
 _RACERS = 16
 _FIRST_PUTS = 3
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE)

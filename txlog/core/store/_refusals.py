@@ -14,8 +14,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ErrorResponse", "answer_in", "words_of"]
-
 Meaning = Literal["refused", "busy", "exists", "unsent"]
 
 

@@ -21,8 +21,6 @@ from txlog.core import ambient
 from txlog.core.util import invalid, logger, whole_number
 from txlog.errors import InvalidInputError, StorageError
 
-__all__ = ["Pacing", "Patience", "RetryPolicy", "read_again"]
-
 _REFERENCE_ROUND_TRIP_S = 0.1
 _READ_ATTEMPTS = 3
 _READ_FIRST_WAIT_S = 0.2

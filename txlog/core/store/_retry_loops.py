@@ -12,8 +12,6 @@ import tenacity
 
 from txlog.core import ambient
 
-__all__ = ["call_again", "pauses"]
-
 T = TypeVar("T")
 
 

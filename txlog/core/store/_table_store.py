@@ -13,8 +13,6 @@ from txlog.core.store._base import FileStore, LogStore
 from txlog.core.store._commit_queue import OPEN, CommitQueue
 from txlog.core.store._versions import FolderVersions, VersionLog
 
-__all__ = ["TableStore"]
-
 
 class TableStore(msgspec.Struct, frozen=True):
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.

@@ -19,8 +19,6 @@ from txlog.core.format.log_names import commit_name, commit_version, version_pre
 from txlog.core.store._base import LogCapabilities, LogStore, ObjectMeta, PutOutcome
 from txlog.core.store._retry import RetryPolicy
 
-__all__ = ["Attempt", "FolderVersions", "Fork", "RepairedForks", "VersionFile", "VersionLog"]
-
 
 class Attempt(msgspec.Struct, frozen=True):
     """What one writer wants to become ``version``. A resend is the same attempt; other bytes are another one.

@@ -12,8 +12,6 @@ from txlog.core.store._base import LogStore, PutOutcome
 from txlog.core.store._retry import RetryPolicy
 from txlog.errors import NotFoundError, StorageError
 
-__all__ = ["BRIEFLY", "write_once"]
-
 BRIEFLY: Final = RetryPolicy(max_attempts=3, max_wait=1.0)
 """For objects that may as well be written later."""
 

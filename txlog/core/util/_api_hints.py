@@ -15,16 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from txlog import errors
 
-__all__ = [
-    "Hinted",
-    "WrongCallError",
-    "explains_call",
-    "explains_calls",
-    "explains_names",
-    "explains_options",
-    "no_attribute",
-]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-__all__ = ["Apply"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

@@ -18,8 +18,6 @@ from typing import Any
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
-__all__ = ["UTC", "check_text", "described", "invalid", "names_in", "one_of", "type_name_of", "whole_number"]
-
 UTC = "UTC"
 """The zone of times without one, if nobody says otherwise (`time_zones`)."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["how_to_install"]
-
 
 def how_to_install(extra: str) -> str:
     """What to do if an extra's packages are missing, as in the README: no package index has txlog yet."""

@@ -10,8 +10,6 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Markup", "element", "html_facts", "html_table"]
-
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 """Characters that HTML forbids, that UTF-8 cannot encode, or that reorder the text around them."""
 _VOID = ("meta", "br", "wbr")

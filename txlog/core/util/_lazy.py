@@ -17,8 +17,6 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["cached_property", "face", "pattern"]
-
 
 class _Pattern:
     """Gets the methods of a compiled pattern when one of them is first used."""
@@ -45,7 +43,7 @@ else:
 
 
 if TYPE_CHECKING:
-    from functools import cached_property  # noqa: TID251
+    from functools import cached_property as cached_property  # noqa: TID251
 else:
 
     class cached_property:

@@ -15,8 +15,6 @@ import traceback
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["logger"]
-
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
 else:

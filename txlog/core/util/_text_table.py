@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["shortened", "text_records", "text_table"]
-
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
     """A header and a line for each row. The columns at ``right`` hold numbers, which end below each other."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["public_fields", "repr_without"]
-
 
 def repr_without(*hidden: str) -> Callable[[Any], str]:
     """A ``__repr__`` that leaves fields out: they may hold secrets, or are too long to read."""

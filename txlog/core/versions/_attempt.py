@@ -20,8 +20,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.result import Outcome, WriteMetrics, WriteResult
 
-__all__ = ["CommitOutcome", "EncodedAttempt", "encode_attempt"]
-
 
 class EncodedAttempt(msgspec.Struct, frozen=True):
     """One attempt, as it is put.

@@ -21,8 +21,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog, list_log
 from txlog.errors import TableNotFoundError, UnsupportedFeatureError
 
-__all__ = ["begin_log", "begun"]
-
 _FIRST: Final = 1
 
 

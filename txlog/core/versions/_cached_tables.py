@@ -15,8 +15,6 @@ from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import TxlogError
 
-__all__ = ["KEPT_MAX", "CachedTable"]
-
 KEPT_MAX = 16
 """Who works on more tables opens the least recently used ones again."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from txlog.core.versions._read_versions import ReadVersions
     from txlog.core.versions._waiting_line import WaitingLine
 
-__all__ = ["BrokenBase", "CommitContext", "make_predecessor_durable", "require_predecessor"]
-
 _JUST_READ_S = 1.0  # about a round trip: a table that was deleted and made again since gets no commit of the old one
 
 

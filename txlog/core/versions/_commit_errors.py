@@ -12,16 +12,6 @@ from txlog.core.store import TableStore
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.errors import CommitStateUnknownError, ConflictError, ConflictReason
 
-__all__ = [
-    "READ_AGAIN",
-    "RUN_AGAIN",
-    "WRITE_AGAIN",
-    "next_step_after_conflict",
-    "raise_conflict",
-    "unknown_outcome",
-]
-
-
 RUN_AGAIN = "run it again"
 WRITE_AGAIN = "its files do not fit any more, so committing them again cannot help: write the checkpoint again"
 READ_AGAIN = (

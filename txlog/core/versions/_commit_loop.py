@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from txlog.core.versions._read_ahead import ReadAhead
     from txlog.core.versions.decisions.conflicts import SplitAppends
 
-__all__ = ["CommitRun", "Peers", "RunResult"]
-
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
 
 RunResult: TypeAlias = "CommitOutcome | SplitAppends"

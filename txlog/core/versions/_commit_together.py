@@ -75,8 +75,6 @@ from txlog.result import WriteMetrics, WriteResult
 if TYPE_CHECKING:
     from txlog.core.store import RetryPolicy
 
-__all__ = ["TablePart", "commit_together", "steps_together"]
-
 _AT_ONCE = 8
 
 Given = ParamSpec("Given")

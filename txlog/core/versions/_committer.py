@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from txlog.core.store import HandOver, Offer, OfferState
     from txlog.core.versions._plan import Plan
 
-__all__ = ["Committer"]
-
 _STALL_S = 10.0
 """How long callers wait for a commit that does not move before they go on without its leader."""
 

@@ -34,8 +34,6 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from txlog.core.points import Point
 
-__all__ = ["GivesNumbers", "TableNumbers", "numbers_of"]
-
 
 class GivesNumbers(Protocol):
     def __call__(self, open_table: OpenTable, state: TableState, column: IdentityColumn, count: int) -> Metadata:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
     from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["builder_of", "open_table_of", "state_of"]
-
 
 class _HasOpenTable(Protocol):
     _open_table: OpenTable

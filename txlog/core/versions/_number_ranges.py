@@ -20,8 +20,6 @@ from txlog.core.parallel import new_lock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NumberRange", "NumberRanges", "Reserve"]
-
 _GROWTH = 8
 _LARGEST = 1 << 22
 """A range has eight times as many numbers as the one before, but not more than this for what is not needed yet."""

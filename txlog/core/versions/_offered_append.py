@@ -33,8 +33,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles
 from txlog.errors import NotFoundError, StorageError, TxlogError
 
-__all__ = ["OfferedAppend"]
-
 Listing: TypeAlias = Callable[[], Sequence[ObjectMeta]]
 """Waits for a list of the folder that was begun before."""
 

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
     from txlog.core.workers import GivenWorkers, Workers
 
-__all__ = ["LastRead", "OpenTable", "Steps", "ToCommit"]
-
 Out = TypeVar("Out")
 
 KEY_CACHE_BYTES = 256 << 20

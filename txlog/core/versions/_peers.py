@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from txlog.core.versions._offered_append import OfferedAppend
     from txlog.core.versions._waiting_line import PlaceInQueue
 
-__all__ = ["AppendGroup", "WriterPeers"]
-
 _FOLLOWED_MAX = 1000  # versions that are read before a wait in line looks at the line again
 _WITHDRAWALS_MAX = 20  # versions for which a withdrawal is tried: mostly, the first of others has the append
 

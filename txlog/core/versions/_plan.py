@@ -23,8 +23,6 @@ from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError, TxlogError
 from txlog.result import WriteMetrics
 
-__all__ = ["LITTLE_WORK_S", "Plan", "Reexecution"]
-
 LITTLE_WORK_S = 0.05
 """A plan with at most this much work left is executed inside its turn of the commit queue; otherwise outside.
 

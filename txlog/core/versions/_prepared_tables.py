@@ -56,19 +56,6 @@ from txlog.errors import (
 )
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = [
-    "PlanAgain",
-    "decision_of",
-    "land",
-    "nothing_of",
-    "opened_at",
-    "preparation_of",
-    "remove_part",
-    "roll_back",
-    "settle",
-    "stage_part",
-]
-
 _PATIENCE_S = 5.0
 """How long a table waits for the decision, after it was prepared. A writer that is alive needs some round trips."""
 _ROUND_TRIPS = 20

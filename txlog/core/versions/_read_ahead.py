@@ -10,8 +10,6 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError, StorageError
 
-__all__ = ["ReadAhead"]
-
 _AT_LEAST = 4
 """This many commits are read at once, unless the turn has come."""
 

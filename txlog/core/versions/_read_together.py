@@ -19,8 +19,6 @@ from txlog.core.versions._prepared_tables import preparation_of
 from txlog.core.versions.decisions.prepared import PreparedTable, is_effect, number_of, tables_of, transaction_of
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["states_together"]
-
 
 def states_together(tables: Sequence[OpenTable]) -> list[TableState]:
     """A version of each table, in which each transaction over several of them is whole.

@@ -20,8 +20,6 @@ from txlog.core.versions.decisions.joined_appends import txn_ids
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError
 
-__all__ = ["ReadVersions"]
-
 _KEPT = 1000
 _READ_BACK_MAX = 32
 """How many versions are read for the intents of those that lost their races before this handle was opened."""

@@ -13,8 +13,6 @@ from txlog.core.format.properties import DAY_MS
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError
 
-__all__ = ["RetainedCommits", "commit_of_last"]
-
 _NEWEST = 4
 """A replay usually follows soon: this many newest commits are read before the others are searched."""
 _AROUND = 16

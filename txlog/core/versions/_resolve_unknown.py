@@ -33,8 +33,6 @@ from txlog.errors import (
     TableNotFoundError,
 )
 
-__all__ = ["resolve", "resolve_creation"]
-
 
 def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[], object] | None = None) -> bool:
     """See `Table.resolve`. ``create`` makes the table if there is none; `txlog.resolve` explains when."""

@@ -29,8 +29,6 @@ from txlog.core.parallel import parallel_map
 from txlog.core.store import LogStore, ObjectMeta
 from txlog.errors import TxlogError
 
-__all__ = ["STALL_S", "PlaceInQueue", "WaitingLine", "txn_id_of"]
-
 T = TypeVar("T")
 
 _LOST_RACES_MIN = 2  # a race or two are lost anyway, and a mark takes a round trip

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["as_they_end"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

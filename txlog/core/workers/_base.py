@@ -23,8 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-__all__ = ["Workers", "shares"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

@@ -16,8 +16,6 @@ from txlog.errors import InvalidInputError, TxlogError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-__all__ = ["GivenWorkers", "given_workers", "require_crossing", "require_openable"]
-
 GivenWorkers: TypeAlias = "Executor | Workers"
 """What callers pass as ``workers``."""
 

@@ -18,8 +18,6 @@ from txlog.core.wording import argument
 from txlog.core.workers._as_completed import as_they_end
 from txlog.errors import InvalidInputError, StorageError
 
-__all__ = ["ExecutorWorkers"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

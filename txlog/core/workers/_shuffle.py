@@ -16,8 +16,6 @@ from txlog.core import ambient
 from txlog.core.format.arrow.spill import no_room
 from txlog.core.workers._base import Workers
 
-__all__ = ["Piece", "ShufflingWorkers", "spilled_shuffle"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

@@ -15,8 +15,6 @@ from txlog.core import ambient
 from txlog.core.parallel import Threads, parallel_map
 from txlog.core.workers._as_completed import as_they_end
 
-__all__ = ["ThreadWorkers"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct
 
-__all__ = ["absent_columns"]
-
 
 def absent_columns(schema: Struct, found: pa.Schema) -> list[str]:
     """The paths that ``found`` lacks, in schema order; for a missing column, only its own path."""

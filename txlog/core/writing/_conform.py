@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from txlog.core.format.identity import IdentityColumn
     from txlog.core.row_rules import ComputedColumns
 
-__all__ = [
-    "Completer",
-    "Conformer",
-    "completed",
-    "completer_for",
-    "conformer_for",
-    "fitting_stream",
-    "idle_as_null",
-    "nullable",
-]
-
 
 def conformer_for(
     table_schema: Struct, data_schema: pa.Schema, table: str | None = None, version: int | None = None

@@ -51,17 +51,6 @@ from txlog.core.format.schema import (
 )
 from txlog.core.wording import setting
 
-__all__ = [
-    "BadRow",
-    "ColumnMismatch",
-    "Convert",
-    "conversion",
-    "has_required",
-    "match_fields",
-    "read_as_required",
-    "required",
-]
-
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 """From an array of the data's type to one of the table's type, with equal length. Raises `BadRow`."""
 

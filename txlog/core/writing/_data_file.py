@@ -28,20 +28,6 @@ from txlog.errors import StorageError
 if TYPE_CHECKING:
     from txlog.core.format.type_support import FileForm
 
-__all__ = [
-    "DICTIONARY_PAGE_BYTES",
-    "SAMPLE_ROWS_MIN",
-    "ColumnSettings",
-    "DataFileWriter",
-    "FileFormat",
-    "PackageColumn",
-    "ParquetSettings",
-    "WriterOptions",
-    "dictionary_columns",
-    "encoded",
-]
-
-
 SMALL_CHUNK_ROWS = 2_048
 """Chunks smaller than this on average are joined first, which costs less than encoding each."""
 

@@ -18,8 +18,6 @@ from txlog.core.format.arrow.arrays import cut_by_text, first_not_utf8
 from txlog.core.util import described, pattern, type_name_of
 from txlog.errors import InvalidInputError
 
-__all__ = ["DataStream", "open_data", "require_utf8"]
-
 _READAHEAD = 4
 """Batches of a dataset to read ahead; Arrow's own default is 16 from each of 4 files."""
 

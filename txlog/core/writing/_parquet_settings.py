@@ -50,9 +50,6 @@ from txlog.core.wording import argument
 from txlog.core.writing._data_file import ColumnSettings, ParquetSettings, WriterOptions
 from txlog.errors import InvalidInputError
 
-__all__ = ["check_columns", "checked_settings", "settings_of", "writer_options"]
-
-
 _CODECS = {"lz4_raw": "lz4", "uncompressed": "none"}
 """Parquet's codec names as Spark spells them -> pyarrow's, where they differ. pyarrow's ``lz4`` is LZ4_RAW in files."""
 

@@ -31,9 +31,6 @@ from txlog.errors import TxlogError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["ENCODERS", "EncoderPool", "FileLayout", "JobQueue", "PartitionWriter", "held_bytes"]
-
-
 SMALLEST_PIECE_BYTES = 64 << 10
 """Files get at least this many rows, however small the target size: one file per row would be useless."""
 

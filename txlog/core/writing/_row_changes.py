@@ -19,8 +19,6 @@ from txlog.core.writing._write_plan import TaskIdentity, WritePlan
 from txlog.core.writing.committable import Committable
 from txlog.errors import InvalidInputError
 
-__all__ = ["SINK_MODES", "ChangeWriter", "Changelog", "KeepKeys", "SinkModeOf", "changelog_of"]
-
 KeepKeys: TypeAlias = Callable[[str, pa.RecordBatch], None]
 """Called with a data file's path and the key columns of its rows, in their order."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.writing._write_plan import WritePlan
 
-__all__ = ["RowGuard"]
-
 
 class RowGuard:
     """Accepts the rows that a plan may write."""

@@ -20,8 +20,6 @@ from txlog.core.writing._write_plan import TaskIdentity, WritePlan
 from txlog.core.writing.committable import Committable, PendingFile
 from txlog.errors import NotFoundError, StorageError
 
-__all__ = ["TaskCommitter", "seal_written", "write_task"]
-
 _FOOTERS_AT_ONCE = 16
 
 

@@ -51,9 +51,6 @@ from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 if TYPE_CHECKING:
     from txlog.core.writing._row_guard import RowGuard
 
-__all__ = ["DictionaryChoice", "PartitionKey", "Router", "TaskWriter", "layout_of"]
-
-
 MIB = 1 << 20
 
 ROUTE_ROWS = 262_144

@@ -20,8 +20,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["refuse_unavailable", "without_unavailable"]
-
 _UNAVAILABLE: Final = "__debezium_unavailable_value"
 
 

@@ -19,8 +19,6 @@ from txlog.core.store import FileStore
 from txlog.core.util import logger
 from txlog.errors import NotFoundError, TxlogError
 
-__all__ = ["UnsentFiles"]
-
 _LOOKED_FOR_AFTER_S = 6 * 3600.0
 _REQUESTS_AT_ONCE = 16
 _NAMED_MAX = 5

@@ -18,8 +18,6 @@ from txlog.core.store import FileStore
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = ["write_vectors"]
-
 
 def write_vectors(
     files: FileStore, dead: Sequence[BitMap64], *, random_prefix_length: int = 0

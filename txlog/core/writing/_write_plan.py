@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.row_rules import ComputedColumns, Constraint, TextLimit
 
-__all__ = [
-    "FileNames",
-    "Rows",
-    "TaskIdentity",
-    "WriteJob",
-    "WritePlan",
-    "has_random_name",
-    "without_void",
-]
-
-
 Rows: TypeAlias = Literal["new", "completed", "old"]
 """What a plan writes: rows that may lack columns; rows whose generated columns are already computed or checked, along
 with existing rows; or only existing rows, or rows that do not belong to the table."""

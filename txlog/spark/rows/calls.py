@@ -20,7 +20,6 @@ from txlog.core import ambient
 from txlog.core.catalogs import place_at
 from txlog.core.changes.plan import (
     MergeBuilder,
-    RowMode,
     RowOptions,
     SourceSummary,
     added_columns,
@@ -52,7 +51,7 @@ from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.wording import argument, setting
 from txlog.core.writing.commit_options import CommitOptions, OnConflict
-from txlog.core.writing.write_intent import SchemaMode
+from txlog.core.writing.write_intent import RowMode, SchemaMode
 from txlog.errors import InvalidInputError, StorageError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.result import WriteResult

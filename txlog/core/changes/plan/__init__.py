@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan._merge_builder import MergeBuilder
     from txlog.core.changes.plan._new_columns import made_again
     from txlog.core.changes.plan._options import (
-        RowMode,
         RowOptions,
         check_changeable,
         check_delete,
@@ -37,7 +36,7 @@ else:
         _merge: bound_merge columns_of_merge merge_rows
         _merge_builder: MergeBuilder
         _new_columns: made_again
-        _options: RowMode RowOptions check_changeable check_delete uses_vectors
+        _options: RowOptions check_changeable check_delete uses_vectors
         _run: change_in_transaction prepared_steps replayed
         _target: SourceSummary
         _upsert: added_columns bound_upsert upsert_rows
@@ -47,7 +46,6 @@ else:
 __all__ = [
     "ChangeFiles",
     "MergeBuilder",
-    "RowMode",
     "RowOptions",
     "SourceSummary",
     "added_columns",

@@ -29,8 +29,6 @@ from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.result import WriteMetrics
 
-__all__ = ["ChangeFacts", "RowChange", "RowTasks", "RowsReplaced", "preview"]
-
 _CLOSE_S = 0.005  # fixed time of every execution
 
 

@@ -27,8 +27,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles
 from txlog.errors import CorruptLogError, NotFoundError
 
-__all__ = ["ChangeFiles"]
-
 
 class ChangeFiles:
     """Collects what a proposal does to rows, and adds its change files. One thread. ``unsent`` owns the files."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from txlog.core.changes.tasks.operations import DeleteSpec, UpdateSpec
     from txlog.core.workers import GivenWorkers
 
-__all__ = ["change_where"]
-
 
 def change_where(
     open_table: OpenTable, spec: DeleteSpec | UpdateSpec, options: RowOptions, workers: GivenWorkers | None = None

@@ -14,8 +14,6 @@ from txlog.core.util import logger
 from txlog.core.versions import OpenTable
 from txlog.result import counted
 
-__all__ = ["DEAD_FRACTION_MAX", "warn_of_dead_rows"]
-
 DEAD_FRACTION_MAX = 0.5
 """A change warns if more than this fraction of a file's rows is marked as deleted."""
 

@@ -62,17 +62,6 @@ from txlog.result import WriteMetrics, WriteResult
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = [
-    "DistributedTasks",
-    "SourceFor",
-    "SpreadSource",
-    "change_on_workers",
-    "defined_as",
-    "parts_of",
-    "run_in_parts",
-    "table_of_tasks",
-]
-
 _PART_BYTES = 32 << 20
 _PARTS_PER_SLOT = 4
 _INLINE_BYTES = 4 << 20

@@ -23,8 +23,6 @@ from txlog.core.format.paths import canonical_path
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FileChoice", "InspectedFiles", "JudgesFiles", "LiveFiles"]
-
 
 class LiveFiles(msgspec.Struct, frozen=True):
     """Live files of a version, as ``FILES_SCHEMA``, and what identifies each; not all, if ``are_all`` is false."""

@@ -21,8 +21,6 @@ from txlog.core.workers import Workers, require_crossing
 from txlog.errors import TxlogError
 from txlog.result import WriteResult
 
-__all__ = ["change_with_held_source"]
-
 
 def change_with_held_source(
     open_table: OpenTable,

@@ -25,8 +25,6 @@ from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
 
-__all__ = ["LocalTasks", "change_locally", "would_do"]
-
 
 class LocalTasks:
     """Implements ``RowTasks``. With ``with_vectors``, deletion vectors remove rows; otherwise their files are

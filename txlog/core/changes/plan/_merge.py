@@ -30,8 +30,6 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from txlog.core.workers import GivenWorkers, Workers
 
-__all__ = ["bound_merge", "columns_of_merge", "merge_rows"]
-
 
 def merge_rows(
     open_table: OpenTable,

@@ -14,9 +14,6 @@ from txlog.core.predicates import AnyCondition, with_parameters
 from txlog.core.util import explains_calls, invalid, no_attribute
 from txlog.errors import InvalidInputError
 
-__all__ = ["MergeBuilder"]
-
-
 Done = TypeVar("Done")
 
 

@@ -25,8 +25,6 @@ from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import MetadataChangedError, ProtocolChangedError
 
-__all__ = ["RepeatableSource", "made_again", "with_new_columns"]
-
 Done = TypeVar("Done")
 
 _ATTEMPTS_MAX = 20

@@ -20,8 +20,6 @@ from txlog.core.writing.write_intent import RowMode
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 
-__all__ = ["RowMode", "RowOptions", "check_changeable", "check_delete", "note_of_copies", "uses_vectors"]
-
 _COPIED_ROWS_MIN = 100_000
 _COPIES_PER_CHANGE_MIN = 10
 

@@ -26,15 +26,6 @@ from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = [
-    "change_in_transaction",
-    "prepared_steps",
-    "replayed",
-    "row_change_steps",
-    "run_row_change",
-    "state_to_change",
-]
-
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
     """The version that a change is based on: the newest, or ``read_version``. Refuses append-only tables.

@@ -24,8 +24,6 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangeTarget", "SourceSummary"]
-
 
 class SourceSummary(msgspec.Struct, frozen=True):
     """What the driver knows about a source.

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from txlog.core.definition import Engine, RowChanges
     from txlog.core.workers import GivenWorkers, Workers
 
-__all__ = ["added_columns", "bound_upsert", "upsert_rows"]
-
 
 def upsert_rows(
     open_table: OpenTable,

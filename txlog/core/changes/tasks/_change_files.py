@@ -39,8 +39,6 @@ from txlog.core.writing.committable import ChangeFile, PendingFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangeFileWriter", "ChangesOfFiles"]
-
 
 class ChangesOfFiles(msgspec.Struct, frozen=True):
     """What one operation does to rows of files that also hold other rows.

@@ -41,20 +41,6 @@ if TYPE_CHECKING:
 
     from txlog.core.row_rules import KeyColumn
 
-__all__ = [
-    "ChangePart",
-    "FileOutcome",
-    "NewRows",
-    "PartOutcome",
-    "PartSource",
-    "RowJob",
-    "SourceFile",
-    "change_part",
-    "keys_in_files",
-    "write_new_rows",
-]
-
-
 _UNCHANGED = Changed([], [], [])
 
 

@@ -18,8 +18,6 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.reading import DeletionVectorReader, checked_footer, path_in_store, why_missing
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 
-__all__ = ["CheckFiles", "CheckFooters", "CheckVectors", "DeleteFiles", "FileProblem", "IsGone", "NamedFile"]
-
 
 class FileProblem(msgspec.Struct, frozen=True):
     """What is wrong with a file; ``path`` is the file, or the file with its vector. ``version`` added it, if known.

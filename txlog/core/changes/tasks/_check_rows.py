@@ -12,8 +12,6 @@ from txlog.core.reading import ScanPlan
 from txlog.core.row_rules import Constraint
 from txlog.errors import TxlogError
 
-__all__ = ["FindViolation"]
-
 
 class FindViolation(msgspec.Struct, frozen=True):
     """The work of a task: look for a row that violates a constraint. Can be pickled."""

@@ -18,8 +18,6 @@ from txlog.core.format.column_mapping import PARQUET_FIELD_ID, ROW_ID_COLUMNS, f
 from txlog.core.format.schema import Array, DataType, Map, Struct
 from txlog.core.util import cached_property
 
-__all__ = ["HasDroppedColumns"]
-
 
 class HasDroppedColumns(msgspec.Struct, frozen=True, dict=True):
     """The work of a task: to find the files that hold a dropped column, or a dropped struct field."""

@@ -28,8 +28,6 @@ from txlog.core.store import TableFiles
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KEPT_BYTES", "FileReader", "FileRows", "RowsAt", "plain_parts"]
-
 RowsAt: TypeAlias = "tuple[NDArray[np.uint64], pa.RecordBatch]"
 """Rows of a file, and the position of each."""
 

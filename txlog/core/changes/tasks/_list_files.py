@@ -21,19 +21,6 @@ from txlog.core.format.arrow.take_rows import taken_column
 from txlog.core.format.paths import hidden_columns, is_folder_marker, is_hidden, is_in_progress
 from txlog.core.store import FileStore, ObjectMeta, OnLink
 
-__all__ = [
-    "LISTED",
-    "Folders",
-    "FoundFiles",
-    "ListFiles",
-    "NameRange",
-    "listed",
-    "listed_batch",
-    "ranges_of",
-    "without_hidden",
-    "without_markers",
-]
-
 LISTED = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("modified_ms", pa.int64())])
 """``path`` is relative to the table's root and decoded."""
 

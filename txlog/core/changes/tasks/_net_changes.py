@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from txlog.core.format.change_data import INSERT
 
-__all__ = ["net_changes", "plain_times"]
-
 _DIGEST_BYTES = 16
 
 

@@ -19,8 +19,6 @@ from txlog.core.format.schema import Array, DataType, Field, Map, Struct, from_a
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.core.util import cached_property
 
-__all__ = ["HasOlderTypes"]
-
 
 class HasOlderTypes(msgspec.Struct, frozen=True, dict=True):
     """The work of a task: to find the files that have an earlier type of a column, at any depth."""

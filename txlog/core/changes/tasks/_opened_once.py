@@ -14,8 +14,6 @@ import pyarrow as pa
 from txlog.core.parallel import new_lock
 from txlog.core.store import FileStore, TableFiles
 
-__all__ = ["opened_once"]
-
 _SMALL_BYTES = 1 << 20
 _KEPT_BYTES = 32 << 20
 """The maximum total bytes of files in memory; further files are opened each time."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["Images", "MatchedFile", "MatchedRows", "RowOperation"]
-
 
 class MatchedRows(msgspec.Struct, frozen=True):
     """The rows of one data file that an operation matches.

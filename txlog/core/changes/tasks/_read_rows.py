@@ -14,8 +14,6 @@ import pyarrow as pa
 from txlog.core.changes.tasks._task_table import TaskStore
 from txlog.core.reading import ScanTask, Selection, TaskReader
 
-__all__ = ["ReadTask"]
-
 
 class ReadTask(msgspec.Struct, frozen=True):
     """A part of a scan. Made by `Snapshot.scan_tasks`. Plain data that can be pickled: it opens the data files by the

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["Changed", "FileRewriter"]
-
 _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
 _ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves

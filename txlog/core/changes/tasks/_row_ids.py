@@ -26,8 +26,6 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RowIds"]
-
 _ID_KEY, _VERSION_KEY = ROW_ID_COLUMNS
 
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-__all__ = ["RowWork", "RowsDone"]
-
 _LOOK_UPS_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 16
 _SMALL_BYTES = 1 << 20

@@ -46,15 +46,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-__all__ = [
-    "MergeSpec",
-    "RowSpec",
-    "SourceShape",
-    "SourceSpec",
-    "UpsertSpec",
-    "adapted",
-]
-
 
 class RowSpec(Protocol):
     """One row change. Can be pickled."""

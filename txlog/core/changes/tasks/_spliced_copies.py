@@ -58,8 +58,6 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SplicedCopies"]
-
 SMALL_BYTES = 1 << 20
 """Up to this size, decoding a whole file takes no longer."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from txlog.core.format.schema import Struct
     from txlog.core.row_rules import Numbers
 
-__all__ = ["TaskFiles", "TaskStore", "TaskTable"]
-
 
 class TaskFiles(msgspec.Struct, frozen=True):
     """The data files of a table: ``store.TableFiles``, without the log."""

@@ -19,8 +19,6 @@ from txlog.core.store import FileStore
 from txlog.core.writing import UnsentFiles, write_vectors
 from txlog.core.writing.committable import PendingFile
 
-__all__ = ["tombstone_adds"]
-
 
 def tombstone_adds(
     files: FileStore, written: Iterable[PendingFile], unsent: UnsentFiles, *, modified_ms: int | None = None

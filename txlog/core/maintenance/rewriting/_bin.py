@@ -6,8 +6,6 @@ import msgspec
 
 from txlog.core.format.actions import AddFile
 
-__all__ = ["Bin"]
-
 
 class Bin(msgspec.Struct, frozen=True):
     """Files of one partition that become one file, in the order of their rows in it."""

@@ -37,19 +37,6 @@ from txlog.core.writing import UnsentFiles
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "SOURCES",
-    "KeySample",
-    "NumberedFile",
-    "RouteRows",
-    "RoutedFiles",
-    "SampleKeys",
-    "SampledFiles",
-    "SourceReport",
-    "WriteFile",
-    "first_of",
-]
-
 SOURCES = -1
 """The group in which tasks report the files that they routed; other groups are new files."""
 

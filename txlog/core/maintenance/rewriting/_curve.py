@@ -25,8 +25,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClusterColumns", "Curve"]
-
 _COLUMNS_MAX = 8
 
 

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Ranks", "bits_for", "can_rank", "hilbert_distance"]
-
 _BITS_MAX = 12
 _PREFIX_BYTES = 8
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from txlog.core.workers import Workers
 
-__all__ = ["BinRewriter", "FileOfBin", "RewriteBins", "RewrittenBin", "RewrittenFile", "rewritten_bins"]
-
 _Sized = TypeVar("_Sized")
 
 _ONE_FILE_BYTES = 1 << 62

@@ -38,17 +38,6 @@ from txlog.core.format.stats_struct import read_json_objects, tree_type
 from txlog.core.format.type_widening import was_float
 from txlog.core.predicates.terms.values import INTEGER_ENDS, Ordered, beside, ordered
 
-__all__ = [
-    "BoundsColumns",
-    "ColumnBounds",
-    "ColumnLeaf",
-    "bounds_of_parsed",
-    "bounds_of_struct",
-    "bounds_of_text",
-    "leaves_of",
-    "parsed_statistics",
-]
-
 Path: TypeAlias = tuple[str, ...]
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 

@@ -30,8 +30,6 @@ from txlog.core.predicates.terms.values import beside
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KeyPruner", "KeyRanges", "SingleFileKeys", "key_range"]
-
 _UNKNOWN = ColumnFacts()
 
 SortedValues: TypeAlias = "NDArray[Any]"

@@ -45,8 +45,6 @@ from txlog.core.predicates.terms.values import beside
 if TYPE_CHECKING:
     from txlog.core.util import Apply
 
-__all__ = ["FilePruner", "Partition", "prune_files"]
-
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
 _SINGLE_ROWS = 32  # fewer rows are decided faster one by one than by columns

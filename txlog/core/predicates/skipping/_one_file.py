@@ -43,8 +43,6 @@ from txlog.core.predicates.terms.predicate import (
 from txlog.core.predicates.terms.values import Ordered, beside, compare, ordered
 from txlog.errors import TxlogError
 
-__all__ = ["ColumnFacts", "Pruner", "possible"]
-
 
 class ColumnFacts(msgspec.Struct, frozen=True):
     """What is known about one column in one file: all its values are between ``low`` and ``high``, if these are

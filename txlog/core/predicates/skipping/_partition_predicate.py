@@ -19,8 +19,6 @@ from txlog.core.format.schema import Struct, to_arrow
 from txlog.core.predicates import evaluate
 from txlog.core.predicates.terms.predicate import Predicate
 
-__all__ = ["PartitionPredicate"]
-
 
 class PartitionPredicate:
     """Evaluates each combination of partition values once. Use `of`, which checks that the values decide."""

@@ -20,8 +20,6 @@ from txlog.core.predicates import package_function
 from txlog.core.predicates.terms.predicate import And, BooleanExpression, Comparison, In, Not, Or, Path, Predicate
 from txlog.core.predicates.terms.tree import Call, Expression, Value
 
-__all__ = ["Parts"]
-
 _OPERATORS = frozenset(("<", "<=", ">", ">=", "=", "!="))
 
 

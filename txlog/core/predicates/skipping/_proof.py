@@ -27,8 +27,6 @@ from txlog.core.predicates.terms.predicate import (
     type_of,
 )
 
-__all__ = ["MatchProver", "without_nan_doubts"]
-
 _Certain: TypeAlias = tuple[bool, bool]
 """Whether the predicate is certainly (true, false) for every row."""
 

@@ -22,8 +22,6 @@ from txlog.core.predicates.terms.predicate import Path, Predicate
 from txlog.core.predicates.terms.values import Ordered
 from txlog.core.util import cached_property
 
-__all__ = ["RowGroupPruner"]
-
 _Bound: TypeAlias = Callable[[Any], Ordered]
 """Makes a raw footer value an ordered one. Raises ValueError if it cannot be trusted."""
 

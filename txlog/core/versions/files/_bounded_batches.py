@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from txlog.core.parallel import parallel_map
 
-__all__ = ["beside", "bounded_batches"]
-
 _STEP_BYTES = 128 << 20
 _READ_BYTES = 1 << 20
 _STEP_ROWS_MIN = 256

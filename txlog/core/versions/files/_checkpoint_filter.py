@@ -22,8 +22,6 @@ from txlog.core.predicates.skipping import ColumnFacts, FilePruner
 from txlog.core.predicates.terms.predicate import Path
 from txlog.core.versions.decisions.files import NamedFiles, statistics_texts
 
-__all__ = ["CheckpointFilter", "NameFilter"]
-
 Read: TypeAlias = Callable[[int, list[str]], Iterator[pa.RecordBatch]]
 """The rows of one row group: its number and the wanted columns."""
 

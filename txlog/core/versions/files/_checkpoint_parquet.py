@@ -25,8 +25,6 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping import FilePruner
 
-__all__ = ["CheckpointParquet", "CheckpointPiece"]
-
 _BATCH_ROWS = 32_768  # four times as many would exceed the memory limit for a million files
 _FILTERED_ROWS = 16_384  # few of them are kept, so their memory is reused
 _BATCH_BYTES = 64 << 20

@@ -33,8 +33,6 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping import FilePruner
 
-__all__ = ["LOG_DIRECTORY", "CheckpointReader", "Opened", "sidecar_name"]
-
 LOG_DIRECTORY = "_delta_log"
 
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")

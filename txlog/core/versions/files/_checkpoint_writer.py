@@ -45,8 +45,6 @@ from txlog.core.versions.files._listing import publish_hint
 from txlog.core.versions.files._small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 
-__all__ = ["CheckpointWriter"]
-
 T = TypeVar("T")
 
 _LONGEST_HOURS = 12

@@ -27,9 +27,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files._listing import list_log
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 
-__all__ = ["CommitBodies", "CommitReader", "unsynced_versions"]
-
-
 _RECENT_S = 60.0
 _HELD_BYTES = 1 << 20
 _PARALLEL_FROM = 2  # a thread costs far less than a request

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from txlog.core.versions.files._file_loader import FileLoader
     from txlog.core.versions.files._times import CommitSummary, CommitTimes
 
-__all__ = ["FRESH_MAX_S", "DeltaLog"]
-
 _BUILT_ON_MAX_S = 3600.0
 """A state confirmed longer ago is loaded in full, not advanced by commits: its successors may have been cleaned up."""
 FRESH_MAX_S = 60.0

@@ -38,8 +38,6 @@ from txlog.errors import CorruptLogError, NotFoundError
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping import FilePruner
 
-__all__ = ["FileLoader"]
-
 _STREAMED_ROWS = 10_000
 """Batch size for a caller that reads all files once: more would cost memory and save no time."""
 

@@ -21,8 +21,6 @@ from txlog.errors import NotFoundError, StorageError
 if TYPE_CHECKING:
     from txlog.core.versions.decisions.checkpoint.hint import LastCheckpoint
 
-__all__ = ["drop_hint_below", "list_log", "publish_hint", "read_hint"]
-
 
 def list_log(store: TableStore, first: int = 0, files: Sequence[ObjectMeta] | None = None) -> LogListing:
     """The log from version ``first`` on. ``files`` is a list of the folder from there, if the caller has one.

@@ -19,8 +19,6 @@ import pyarrow as pa
 
 from txlog.core.parallel import new_lock
 
-__all__ = ["small_pages"]
-
 _lock = new_lock()
 _users = 0
 _displaced: Any = None

@@ -31,8 +31,6 @@ from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, Txl
 if TYPE_CHECKING:
     from txlog.core.versions.decisions.checkpoint.hint import LastCheckpoint
 
-__all__ = ["StateLoader", "as_corrupt"]
-
 T = TypeVar("T")
 
 _ASKED_AHEAD = 10

@@ -26,8 +26,6 @@ from txlog.core.versions.files._commits import CommitReader
 from txlog.core.versions.files._listing import list_log
 from txlog.errors import InvalidInputError, NotFoundError
 
-__all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
-
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 

@@ -24,9 +24,6 @@ from txlog.core.versions.files import CheckpointReader, DeltaLog, drop_hint_belo
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.result.maintenance import LogCleanUp
 
-__all__ = ["clean_up_log"]
-
-
 _LISTINGS_MAX = 10
 
 

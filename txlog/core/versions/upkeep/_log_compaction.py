@@ -18,9 +18,6 @@ from txlog.core.versions.files import CommitReader, DeltaLog
 from txlog.errors import StorageError, TxlogError
 from txlog.result.maintenance import LogCompaction
 
-__all__ = ["compact_log"]
-
-
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.ALREADY_EXISTS)
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from txlog.core.points import Point
     from txlog.core.versions.upkeep._symlink_manifests import SymlinkManifests
 
-__all__ = ["FollowsCommits", "MakesFollower", "PostCommit"]
-
 Step = Callable[[TableState], bool]
 
 _CHECKSUM_EVERY = 10  # versions, at any commit rate, so a writer that opens the table finds a recent one

@@ -17,8 +17,6 @@ from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE, 
 from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError
 
-__all__ = ["SymlinkManifests"]
-
 _AT_ONCE = 8
 
 

@@ -17,8 +17,6 @@ from txlog.core.versions.decisions.state import TableState, Totals
 from txlog.core.versions.files import CheckpointReader, DeltaLog
 from txlog.errors import TxlogError
 
-__all__ = ["write_checkpoint_and_checksum", "write_checksum"]
-
 
 def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
     """Write a checkpoint of ``state`` and its checksum file, and return the version.

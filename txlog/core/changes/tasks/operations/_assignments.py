@@ -27,8 +27,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Assignments", "Compute", "assigned_names"]
-
 Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
 """From rows of the table to the new values of one column: an Arrow array of the same length."""
 

@@ -29,8 +29,6 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Condition", "DeleteRows", "DeleteSpec", "RowsOfCondition"]
-
 
 class DeleteSpec(msgspec.Struct, frozen=True):
     """`Table.delete`, as a `RowSpec`. All tasks use the same ``now`` for ``current_timestamp()``."""

@@ -32,8 +32,6 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CachesKeys", "KeyedChange", "KeyedSource"]
-
 _SMALL_BYTES = 1 << 20  # a small file has at most one row group to skip, and checking costs as much
 _PROBE_ROWS = 1 << 20  # looked up at a time: each lookup's cost grows with the number of source keys
 

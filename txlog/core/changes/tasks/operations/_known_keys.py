@@ -29,8 +29,6 @@ from txlog.core.writing.committable import PendingFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KeysOfFile", "KnownKeys", "are_kept", "cached_keys", "keys_of_file", "known_keys"]
-
 
 def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], table: DefinedTable) -> CachedKeys:
     """The cached keys of the table's files for these columns."""

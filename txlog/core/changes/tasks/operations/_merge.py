@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from txlog.core.row_rules import Numbers
 
-__all__ = ["MergeRows"]
-
 _PAIRS_MAX = 1 << 26  # 16 bytes each, kept where a row of the table matches several source rows
 
 

@@ -45,8 +45,6 @@ from txlog.errors import InvalidInputError, SchemaMismatchError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AMBIGUOUS", "NONE", "BoundClause", "MergeClause", "MergeClauses", "MergeOptions", "When"]
-
 SourceNumbers: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.bool_]]"
 """A number for each source row, and whether it has one yet."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from txlog.result import WriteMetrics
 
-__all__ = ["merge_metrics"]
-
 
 def merge_metrics(num_source_rows: int, done: WriteMetrics) -> dict[str, str]:
     """``num_source_rows`` counts all source rows, including dropped duplicates."""

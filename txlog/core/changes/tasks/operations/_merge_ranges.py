@@ -20,8 +20,6 @@ from txlog.core.predicates.terms.tree import Expression, Side
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Pairs", "RangeSearch", "SortedSide", "slice_pairs"]
-
 Pairs: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
 """Row numbers of the table, or of a batch of it, and the source rows paired with them."""
 

@@ -47,8 +47,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ComputedKey", "MergeSource", "merge_join", "read_merge_source"]
-
 _PAIRS_AT_ONCE = 1 << 17
 _MANY_ROWS = 1000
 

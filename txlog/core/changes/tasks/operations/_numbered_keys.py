@@ -23,8 +23,6 @@ from txlog.core.row_rules import KeyColumn, KeyIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NumberedKeys", "index_of", "numbers_in_parts"]
-
 _MANY_ROWS = 1 << 20
 _ROWS_AT_ONCE = 1 << 18
 _RANGES_MAX = 1 << 14

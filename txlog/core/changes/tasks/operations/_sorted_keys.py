@@ -22,8 +22,6 @@ from txlog.core.row_rules import KeyColumn
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ColumnValues", "SortedKeys", "sort_order"]
-
 _FLAGS_PER_KEY, _FLAGS_MAX = 8, 1 << 24
 _IN_CACHE = 1 << 16  # keys; if there are more, a search for sorted keys is faster
 

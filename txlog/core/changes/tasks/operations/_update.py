@@ -27,8 +27,6 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["UpdateRows", "UpdateSpec"]
-
 _KEPT_MAX_BYTES = 32 << 20
 
 

@@ -42,20 +42,6 @@ from txlog.errors import InvalidInputError, TxlogError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "MissingColumns",
-    "UpsertOptions",
-    "UpsertRows",
-    "WhenMatched",
-    "WhenNotMatched",
-    "for_source",
-    "keeping_numbers",
-    "read_upsert",
-    "read_upsert_source",
-    "source_columns",
-    "source_computed",
-]
-
 WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
 MissingColumns: TypeAlias = Literal["error", "default"]

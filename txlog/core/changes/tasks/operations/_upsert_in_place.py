@@ -22,8 +22,6 @@ from txlog.core.format.defined_table import DefinedTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["UpsertInPlace"]
-
 
 class UpsertInPlace(UpsertRows):
     """Args:

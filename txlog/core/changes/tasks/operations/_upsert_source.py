@@ -25,18 +25,6 @@ from txlog.errors import InvalidInputError, SchemaMismatchError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "OnDuplicate",
-    "UpsertSource",
-    "conformed",
-    "joined_sequence",
-    "read_source",
-    "refuse_null_keys",
-    "require_columns",
-    "stored_rows",
-    "whole_batches",
-]
-
 OnDuplicate: TypeAlias = Literal["error", "last", "first"]
 """What to do if two source rows have one key: raise an error, or use the last one."""
 
