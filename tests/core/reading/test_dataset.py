@@ -388,6 +388,20 @@ def test_many_small_files_are_opened_once_each(make_table: Callable[..., txlog.T
     assert len(files.opened) == len(set(files.opened)) == 11
 
 
+def test_engines_get_the_rows_of_small_files_in_few_batches_and_the_first_ones_from_few_files(tmp_path: Path) -> None:
+    """A batch of a few rows costs an engine as much as reading its file did."""
+    table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64()), ("part", pa.int64())]), partition_by=["part"])
+    table.append(pa.table({"id": range(100), "part": range(100)}))
+    dataset, _ = counted(table)
+    batches = list(dataset.to_batches(columns=["id"]))
+    assert sorted(pa.Table.from_batches(batches)["id"].to_pylist()) == [*range(100)]
+    assert len(batches) <= 40
+    assert sum(batch.num_rows for batch in dataset.to_batches(columns=[])) == 100
+    dataset, files = counted(table)
+    assert dataset.head(1).num_rows == 1
+    assert len(files.opened) <= 32
+
+
 def test_small_files_of_an_object_store_are_opened_several_at_a_time(make_table: Callable[..., txlog.Table]) -> None:
     table = make_table(schema=pa.schema([("id", pa.int64())]))
     for number in range(9):
