@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import orjson
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -112,6 +116,33 @@ def test_files_of_appends_have_the_settings_of_the_table(tmp_path: Path) -> None
     assert "DELTA_BYTE_ARRAY" in column(footer, "name").encodings
     assert table.to_arrow().sort_by("id").equals(rows())
     assert table.files()["path"][0].as_py().endswith(".zstd.parquet")
+
+
+SUMS = [decimal.Decimal(number).scaleb(-2) for number in (-999, -1, 0, 1, 50_000)]
+
+
+def test_decimals_of_up_to_18_digits_are_integers_in_files_as_spark_writes_them(tmp_path: Path) -> None:
+    kinds = {f"d{digits}": pa.decimal128(digits, 2) for digits in (9, 10, 18, 19)}
+    data = pa.table({name: pa.array([*SUMS, None], kind) for name, kind in kinds.items()})
+    data = data.append_column("many", pa.array([[each] for each in SUMS] + [None], pa.list_(kinds["d9"])))
+    table = txlog.Table.create(tmp_path, data.schema, properties={"txlog.parquet.encoding#d10": "DELTA_BINARY_PACKED"})
+    table.append(data)
+    (footer,) = footers(table)
+    leaves = map(footer.row_group(0).column, range(footer.num_columns))
+    assert [each.physical_type for each in leaves] == ["INT32", "INT64", "INT64", "FIXED_LEN_BYTE_ARRAY", "INT32"]
+    assert "DELTA_BINARY_PACKED" in column(footer, "d10").encodings
+    assert table.to_arrow().equals(data)
+    (stats,) = map(orjson.loads, table._open_table.log.files(table.snapshot()._state).column("stats").to_pylist())
+    assert {*stats["minValues"].values()} == {-9.99}
+    assert {*stats["maxValues"].values()} == {500}
+    least, most = "min(d9), min(d10), min(d18), min(d19)", "max(d9), max(d10), max(d18), max(d19)"
+    found = duckdb.sql(f"SELECT {least}, {most} FROM read_parquet('{tmp_path}/*.parquet')").fetchone()
+    assert found == (*[SUMS[0]] * 4, *[SUMS[-1]] * 4)
+    assert [table.count(f"d{digits} > 0") for digits in (9, 10, 18, 19)] == [2] * 4
+    assert pl.scan_delta(str(tmp_path)).select("d9", "d18").collect().to_arrow().column("d18").to_pylist() == [
+        *SUMS,
+        None,
+    ]
 
 
 def test_deletes_change_files_optimize_and_sinks_obey_the_same_properties(tmp_path: Path) -> None:

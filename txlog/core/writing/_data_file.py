@@ -340,7 +340,8 @@ def _parquet_writer(
 ) -> Any:
     """What `open_writer` returns, with the settings of a table; ``schema`` has the columns to write, None means all.
 
-    The footer is in ``collected`` at the end.
+    Decimals of up to 18 digits are stored as integers, as Spark writes them and Iceberg wants them: Arrow reads them in
+    half the time (measured). The footer is in ``collected`` at the end.
     """
     from txlog.core.format.arrow.parquet_writer import open_writer
 
@@ -350,6 +351,7 @@ def _parquet_writer(
         collected,
         use_dictionary=list(dictionary) or False,
         store_schema=False,
+        store_decimal_as_integer=True,
         write_statistics=file_format.footer_statistics if schema is None else _columns_with_statistics(schema),
         **_arguments(file_format, rows_expected),
     )

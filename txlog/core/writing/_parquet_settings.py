@@ -62,6 +62,8 @@ _ENCODING = "txlog.parquet.encoding"
 _FALSE_POSITIVES_USUAL = 0.01
 """parquet-java's."""
 
+_INTEGER_DIGITS = 18
+"""The digits of the longest decimal that data files store as an integer."""
 _NUMBERS = tuple(Primitive(name) for name, facts in PRIMITIVES.items() if facts.stored.startswith("i"))
 
 
@@ -275,7 +277,7 @@ def _below(path: str, parquet_path: str, in_file: str, data_type: DataType) -> I
 
 def _encodings_of(data_type: DataType) -> tuple[str, ...]:
     """The encodings that fit how values of a type are stored."""
-    if data_type in _NUMBERS:
+    if data_type in _NUMBERS or (isinstance(data_type, Decimal) and data_type.precision <= _INTEGER_DIGITS):
         return ("PLAIN", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT")
     if data_type in (FLOAT, DOUBLE):
         return ("PLAIN", "BYTE_STREAM_SPLIT")
