@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +20,13 @@ ROWS = pa.table({"number": pa.array(range(200_000), pa.int64())})
 @contextmanager
 def no_file_larger_than(size_bytes: int) -> Iterator[None]:
     """The one fault of a disk that every process may ask for; Python ignores the signal that goes with it."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, keeps_none = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    sys.dont_write_bytecode = True  # a package that is imported for the first time would keep half of it
     try:
         yield
     finally:
+        sys.dont_write_bytecode = keeps_none
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
