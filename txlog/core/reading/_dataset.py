@@ -318,8 +318,8 @@ def _batches_of(scanner: ds.Scanner) -> Iterator[pa.RecordBatch]:
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows, with small batches joined: an engine spends as long on a batch of a few rows as reading their file
-    took. Each is joined from an eighth as many as came before it, since Arrow asks for ten batches ahead: who wants only
-    some rows has few files read in vain."""
+    took. Each is joined from an eighth as many as came before it, since Arrow asks for ten batches ahead: who wants
+    only some rows has few files read in vain."""
     waiting: list[pa.RecordBatch] = []
     rows = passed = 0
     for batch in batches:
