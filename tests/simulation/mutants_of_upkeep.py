@@ -150,15 +150,24 @@ def deletes_the_vectors_of_live_files(patch: pytest.MonkeyPatch) -> None:
 
 def restores_how_far_applications_were(patch: pytest.MonkeyPatch) -> None:
     """What a restore took back of an application is committed again, by the process that recovers it."""
-    proposal = restore._Restore._proposal
+    commit = restore._Restore._commit
 
     def with_applications(self: Any, *arguments: Any) -> Any:
-        made = proposal(self, *arguments)
+        table, proposed = self._open_table, self._open_table.proposed
         applications, then = self._state.transactions, self._target.transactions
         older = [replace(found, version=0) for app_id, found in applications.items() if app_id not in then]
-        return replace(made, actions=(*made.actions, *older))
 
-    patch.setattr(restore._Restore, "_proposal", with_applications)
+        def proposed_with_them(*given: Any) -> Any:
+            made = proposed(*given)
+            return replace(made, actions=(*made.actions, *older))
+
+        table.proposed = proposed_with_them
+        try:
+            return commit(self, *arguments)
+        finally:
+            del table.proposed
+
+    patch.setattr(restore._Restore, "_commit", with_applications)
 
 
 UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
