@@ -76,21 +76,6 @@ def test_a_replay_of_an_abandoned_checkpoint_writes_nothing(table: txlog.Table) 
         again.prepare(7, [task.committable], fingerprint="offsets 2 to 9")
 
 
-def test_history_shows_an_abandoned_checkpoint(table: txlog.Table) -> None:
-    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op", user_metadata="job 5")
-    with sink.task(3, 0) as task:
-        task.write(rows(1, 2).append_column("op", pa.array(["+I", "-D"])))
-    sink.stage(task.committable)
-    sink.prepare(3, [0])
-    found = sink.abandon(3)
-    assert (found.rows, found.keys, len(found.files)) == (1, 2, 2)
-    newest = table.history(1)[0]
-    assert (newest["operation"], newest["userMetadata"]) == ("ABANDON CHECKPOINT", "job 5")
-    assert newest["operationParameters"] == {"appId": "app", "checkpointId": "3", "rows": "1", "keys": "2"}
-    assert table.snapshot().num_files == 0
-    assert table.verify().is_sound
-
-
 def test_a_checkpoint_that_is_in_the_table_is_not_given_up(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app")
     sealed(sink, 1, 5)
@@ -162,13 +147,3 @@ def test_staged_work_that_cannot_be_read_is_given_up(table: txlog.Table) -> None
     found = sink.abandon(1)
     assert (found.result.outcome, found.was_sealed, found.files) == ("committed", False, ())
     assert staging_of(table) == []
-
-
-def test_a_change_stream_continues_after_its_table_became_append_only(table: txlog.Table) -> None:
-    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"])
-    sealed(sink, 1, 1)
-    table.set_properties({"delta.appendOnly": "true"})
-    with pytest.raises(txlog.InvalidInputError, match="append-only"):
-        sink.recover()
-    assert sink.abandon(1).result.outcome == "committed"
-    assert sink.recover().results == {}

@@ -52,24 +52,22 @@ def test_rows_of_a_key_that_the_table_has_are_not_made(table: txlog.Table) -> No
     assert sink.once("a", rows()).outcome == "already_committed"
 
 
-@pytest.mark.parametrize("mode", ["append", "overwrite", "upsert"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_of_two_runs_at_the_same_time_one_lands(table: txlog.Table, mode: str) -> None:
-    keys = {"keys": "id"} if mode == "upsert" else {}
     table.append(rows_of(1, amount=7))
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield from rows_of(1, 2, amount=0).to_batches()
-        other = txlog.Sink(txlog.Table.open(table.uri), "daily", mode=mode, **keys)
+        other = txlog.Sink(txlog.Table.open(table.uri), "daily", mode=mode)
         assert other.once("a", rows_of(1, 2)).outcome == "committed"
 
-    assert txlog.Sink(table, "daily", mode=mode, **keys).once("a", rows()).outcome == "already_committed"
+    assert txlog.Sink(table, "daily", mode=mode).once("a", rows()).outcome == "already_committed"
     assert ids_of(table) == ([1, 1, 2] if mode == "append" else [1, 2])
     assert 0 not in table.to_arrow().column("amount").to_pylist()
 
 
-@pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_a_run_without_rows_counts_as_done(table: txlog.Table, mode: str) -> None:
-    sink = txlog.Sink(table, "daily", mode=mode, **({"keys": "id"} if mode == "upsert" else {}))
+def test_a_run_without_rows_counts_as_done(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "daily")
     assert sink.once("a", rows_of()).outcome == "committed"
     assert sink.once("a", rows_of(1)).outcome == "already_committed"
     assert ids_of(table) == []

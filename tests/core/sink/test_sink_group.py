@@ -6,16 +6,30 @@ import contextlib
 import itertools
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.core.definition import create_table
+from tests.sink_groups import (
+    SCHEMA,
+    TASKS,
+    Make,
+    Meanwhile,
+    changed_in_the_moment_of_the_decision,
+    checkpoints_of,
+    copy_of,
+    discard_at_any_moment_of_a_commit,
+    group_of,
+    in_every,
+    new_stores,
+    observed,
+    staged,
+    tables_of,
+)
 from txlog.core.format.log_names import commit_name
 from txlog.core.sink._checkpoint_commits import CheckpointGivenUp
 from txlog.core.sink._inspection import applications
@@ -24,16 +38,11 @@ from txlog.core.sink._staging import StagedCheckpoint
 from txlog.core.store import TableStore
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.prepared import is_part
-from txlog.testing.faults import Crashed, Fault, FaultyLogStore, StoreCall
-from txlog.testing.memory_store import memory_table_store
+from txlog.testing.faults import Crashed, Fault, StoreCall
 
-SCHEMA = pa.schema([("checkpoint", pa.int64()), ("task", pa.int64())])
-TASKS = 2
 IN_THE_HUNT = pytest.mark.hunt(part="crashes")
 ROWS = {0: (1, 1), 1: (1, 0), 2: (0, 1)}
 """The rows of each task of a checkpoint for each of two tables; the first one decides."""
-
-Make = Callable[..., txlog.Table]
 
 
 pytestmark = pytest.mark.usefixtures("clock")  # who meets a prepared table waits for its writer first
@@ -42,20 +51,6 @@ pytestmark = pytest.mark.usefixtures("clock")  # who meets a prepared table wait
 @pytest.fixture
 def tables(make_table: Make) -> list[txlog.Table]:
     return [make_table(schema=SCHEMA, name=name) for name in ("a", "b", "c")]
-
-
-def group_of(tables: Sequence[txlog.Table], **how: Any) -> tuple[list[txlog.Sink], txlog.SinkGroup]:
-    """The sinks of another process."""
-    sinks = [txlog.Sink(txlog.Table(OpenTable(table._open_table.store)), "app", **how) for table in tables]
-    return sinks, txlog.SinkGroup(*sinks)
-
-
-def staged(sinks: Sequence[txlog.Sink], checkpoint_id: int, rows: Sequence[int] = (1, 1, 1), attempt: int = 0) -> None:
-    for sink, number in zip(sinks, rows, strict=True):
-        for task_id in range(TASKS):
-            with sink.task(checkpoint_id, task_id, attempt) as task:
-                task.write(pa.table({"checkpoint": [checkpoint_id] * number, "task": [task_id] * number}, SCHEMA))
-            sink.stage(task.committable)
 
 
 def sealed(sinks: Sequence[txlog.Sink], group: txlog.SinkGroup, checkpoint_id: int) -> None:
@@ -70,16 +65,6 @@ def sealed_without_the_deciding_table(sinks: Sequence[txlog.Sink], checkpoint_id
     for sink in group._in_turn[:-1]:
         sink._seal(*sink._sealable(sink._commits.job(checkpoint_id), range(TASKS), group._together))
     return group
-
-
-def checkpoints_of(table: txlog.Table) -> list[tuple[int, int]]:
-    rows = txlog.Table(OpenTable(table._open_table.store)).to_arrow()
-    return sorted(zip(rows["checkpoint"].to_pylist(), rows["task"].to_pylist(), strict=True))
-
-
-def in_every(tables: Sequence[txlog.Table], *checkpoints: int) -> bool:
-    expected = [(checkpoint_id, task_id) for checkpoint_id in checkpoints for task_id in range(TASKS)]
-    return all(checkpoints_of(table) == expected for table in tables)
 
 
 def work_of(table: txlog.Table) -> list[StagedCheckpoint]:
@@ -105,47 +90,6 @@ def forget_commits(table: txlog.Table) -> None:
     table.create_checkpoint()
     for version in range(table.version):
         (Path(table.uri) / "_delta_log" / commit_name(version)).unlink()
-
-
-class Meanwhile:
-    """Another process acts before the n-th call of this one to any store."""
-
-    def __init__(self, at: int, act: Callable[[], object], *, dies: bool = False) -> None:
-        self.at, self.calls, self.act, self.dies = at, -sys.maxsize, act, dies
-
-    def __call__(self, call: StoreCall) -> Fault | None:
-        """With ``dies``, the call is the last one of this process, and is done."""
-        self.calls += 1
-        if self.calls == self.at:
-            self.act()
-        is_last = self.dies and self.calls == self.at
-        return (
-            Fault("crash_after") if is_last else Fault("crash_before") if self.dies and self.calls > self.at else None
-        )
-
-    def group(self, stores: Sequence[TableStore], **how: Any) -> txlog.SinkGroup:
-        """The group of this process, whose calls count from now on."""
-        group = group_of(tables_of([observed(store, self) for store in stores]), **how)[1]
-        self.calls = 0
-        return group
-
-
-def observed(real: TableStore, decide: Callable[[StoreCall], Fault | None]) -> TableStore:
-    assert real.staging is not None
-    log = FaultyLogStore(real.log, decide, files=real.files)
-    return TableStore(real.uri, log, real.files, FaultyLogStore(real.staging, decide))
-
-
-def copy_of(store: TableStore) -> TableStore:
-    copied = memory_table_store(store.uri)
-    for name in ("log", "files", "staging"):
-        original, copy = getattr(store, name), getattr(copied, name)
-        copy.objects, copy.durable = original.objects.copy(), original.durable.copy()
-    return copied
-
-
-def tables_of(stores: Sequence[TableStore]) -> list[txlog.Table]:
-    return [txlog.Table(OpenTable(store)) for store in stores]
 
 
 def test_a_checkpoint_lands_in_each_table_once(tables: list[txlog.Table]) -> None:
@@ -361,36 +305,9 @@ def test_a_process_that_meets_the_end_of_a_checkpoint_finds_tables_without_rows_
             break
 
 
-@pytest.mark.parametrize("how", [{}, {"mode": "upsert", "keys": ["checkpoint", "task"]}], ids=["append", "upsert"])
 @pytest.mark.parametrize("dies", [True, False], ids=["dies", "lives"])
-def test_a_discard_at_any_moment_of_a_commit_takes_the_rows_from_all_tables_or_from_none(
-    how: dict[str, Any], dies: bool
-) -> None:
-    """The put that is under way lands, and its sender may not live to tell."""
-    stores = new_stores(2)
-    sinks, group = group_of(tables_of(stores), **how)
-    staged(sinks, 1, (1, 1))
-    group.prepare(1, [range(TASKS)] * 2)
-    ends = set()
-    for at in itertools.count(1):
-        copies = [copy_of(store) for store in stores]
-
-        def discard(now: Sequence[TableStore] = copies) -> None:
-            with contextlib.suppress(txlog.InvalidInputError):
-                group_of(tables_of(now), **how)[1].discard(1)
-
-        other = Meanwhile(at, discard, dies=dies)
-        running = other.group(copies, **how)
-        with contextlib.suppress(Crashed, txlog.InvalidInputError):
-            running.commit(1)
-        if other.calls < at:
-            break
-        group_of(tables_of(copies), **how)[1].recover()
-        tables = tables_of(copies)
-        is_there = in_every(tables, 1)
-        assert is_there or in_every(tables), f"discarded at call {at}"
-        ends.add(is_there)
-    assert ends == {True, False}
+def test_a_discard_at_any_moment_of_a_commit_takes_the_rows_from_all_tables_or_from_none(dies: bool) -> None:
+    discard_at_any_moment_of_a_commit(dies=dies)
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=IN_THE_HUNT)])
@@ -411,87 +328,6 @@ def test_a_reader_of_all_tables_at_any_moment_of_a_commit_sees_the_checkpoint_wh
         if other.calls < at:
             break
     assert [each for at, each in enumerate(seen) if at == 0 or each != seen[at - 1]] == [[0, 0], [TASKS, TASKS]]
-
-
-@pytest.mark.parametrize(
-    ("number", "waits", "step"),
-    [
-        (0, False, 11),
-        *(pytest.param(*case, 1, marks=IN_THE_HUNT) for case in itertools.product((0, 1), (False, True))),
-    ],
-)
-def test_changes_that_meet_a_delete_at_any_moment_land_in_all_tables(number: int, waits: bool, step: int) -> None:
-    """The row that a change takes back may be gone: the change is made again, and held back where it does not fit. A
-    writer that cannot reach the deciding table does not wait, as those of other engines."""
-    how = {"mode": "retract", "keys": ["checkpoint", "task"], "row_kind": "kind", "on_mismatch": "quarantine"}
-    stores = new_stores(2)
-    sinks, group = group_of(tables_of(stores), **how)
-    for sink in sinks:
-        sink._table.append(pa.table({"checkpoint": [1, 2], "task": [0, 0]}, SCHEMA))
-        with sink.task(1) as task:
-            task.write(pa.table({"checkpoint": [1, 3], "task": [0, 0], "kind": ["-D", "+I"]}))
-        sink.stage(task.committable)
-    group.prepare(1, [[0], [0]])
-    held = set()
-    for at in itertools.count(1, step):
-        copies = [copy_of(store) for store in stores]
-
-        def delete(now: Sequence[TableStore] = copies) -> None:
-            others = group_of(tables_of(now))[0] if waits else [txlog.Sink(table, "app") for table in tables_of(now)]
-            others[number]._table.delete("checkpoint = 1")
-
-        other = Meanwhile(at, delete)
-        results = other.group(copies, **how).commit(1)
-        if other.calls < at:
-            break
-        assert [checkpoints_of(table) for table in tables_of(copies)] == [[(2, 0), (3, 0)]] * 2, at
-        version = results[number].version
-        commit = next(each for each in tables_of(copies)[number].history() if each["version"] == version)
-        held.add(commit["operationParameters"].get("heldBack"))
-    assert "1" in held
-
-
-def changed_in_the_moment_of_the_decision(
-    make_table: Make, change: Callable[[deltalake.DeltaTable], object], *, dies: bool = False, **how: Any
-) -> tuple[list[txlog.Table], txlog.SinkGroup]:
-    """Two tables with a sealed checkpoint, and a coordinator that is about to give the first its rows when the second
-    has them: then another engine changes the first, and perhaps the coordinator dies."""
-    tables = [make_table(schema=SCHEMA, name=name) for name in ("a", "b")]
-    tables.sort(key=lambda table: table.table_id)
-    for table in tables:
-        table.append(pa.table({"checkpoint": [0, 0], "task": [0, 1]}, SCHEMA))
-    sinks, group = group_of(tables, **how)
-    staged(sinks, 1, (1, 1))
-    group.prepare(1, [range(TASKS)] * 2)
-    is_changed = False
-
-    def act(call: StoreCall) -> Fault | None:
-        nonlocal is_changed
-        is_put = call.operation == "put_if_absent" and call.name.endswith(".json")
-        if is_put and not is_changed and tables[1].snapshot().transaction_version("app") == 1:
-            is_changed = True
-            change(deltalake.DeltaTable(tables[0].uri))
-        return Fault("crash_before") if is_changed and dies else None
-
-    stores = [observed(tables[0]._open_table.store, act), tables[1]._open_table.store]
-    return tables, group_of(tables_of(stores), **how)[1]
-
-
-@pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
-def test_changes_run_again_over_what_another_engine_deleted_in_the_moment_of_the_decision(
-    make_table: Make, dies: bool
-) -> None:
-    """What a dead coordinator planned does not fit any more and is rolled back; the sealed rows are there still."""
-    tables, group = changed_in_the_moment_of_the_decision(
-        make_table, lambda table: table.delete("task = 1"), dies=dies, mode="upsert", keys=["task"]
-    )
-    with contextlib.suppress(Crashed):
-        group.commit(1)
-    group_of(tables, mode="upsert", keys=["task"])[1].recover()
-    assert in_every(tables, 1)
-    operations = [each["operation"] for each in deltalake.DeltaTable(tables[0].uri).history()]
-    assert operations[0] == "MERGE"
-    assert ("ROLLBACK PREPARED" in operations) == dies
 
 
 def test_a_table_that_refuses_the_rows_since_the_moment_of_the_decision_can_be_left_without_them(
@@ -722,13 +558,6 @@ class Death:
 
     def store(self, real: TableStore) -> TableStore:
         return observed(real, self)
-
-
-def new_stores(number: int = len(ROWS[0])) -> list[TableStore]:
-    stores = [memory_table_store(f"memory://{each}") for each in range(number)]
-    for store in stores:
-        create_table(OpenTable(store), SCHEMA, (), {})
-    return sorted(stores, key=lambda store: OpenTable(store).log.newest_state().metadata.id)
 
 
 def life(stores: Sequence[TableStore]) -> None:

@@ -321,22 +321,6 @@ def test_leftovers_of_a_commit_block_nothing(table: txlog.Table, sink: txlog.Sin
     assert ids_of(table) == [1, 2]
 
 
-@pytest.mark.parametrize("end", ["recover", "commit"])
-def test_leftovers_of_a_commit_are_removed_although_a_key_was_renamed_since(tmp_path: Path, end: str) -> None:
-    properties = {"delta.columnMapping.mode": "name"}
-    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, ["day"], properties)
-    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"])
-    sealed(sink, 1, 1)
-    shutil.copytree(Path(table.uri) / "_txlog", tmp_path / "copy")
-    sink.commit(1)
-    shutil.copytree(tmp_path / "copy", Path(table.uri) / "_txlog", dirs_exist_ok=True)
-    table.rename_column("id", "number")
-    again = txlog.Sink(txlog.Table.open(table.uri), "app", mode="upsert", keys=["number"])
-    result = again.commit(1) if end == "commit" else again.recover().results[1]
-    assert result.outcome == "already_committed"
-    assert staging_of(table) == []
-
-
 def test_a_seal_that_the_application_has_passed_is_reported_and_kept(table: txlog.Table, sink: txlog.Sink) -> None:
     sealed(sink, 1, 1)
     table.append(rows_of(5), app_id="app", checkpoint_id=5)
