@@ -396,7 +396,7 @@ def test_engines_get_the_rows_of_small_files_in_few_batches_and_the_first_ones_f
     batches = list(dataset.to_batches(columns=["id"]))
     assert sorted(pa.Table.from_batches(batches)["id"].to_pylist()) == [*range(100)]
     assert len(batches) <= 40
-    assert sum(batch.num_rows for batch in dataset.to_batches(columns=[])) == 100
+    assert dataset.scanner(columns=[]).count_rows() == 100  # pyarrow 26 forgets the rows when it casts no columns
     dataset, files = counted(table)
     assert dataset.head(1).num_rows == 1
     assert len(files.opened) <= 32

@@ -303,7 +303,7 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
             return
         reader = TaskReader(self._store, files.tasks[0].selection)
         for batch in _joined(batches_of(self._store, reader, files.tasks)):
-            yield batch if needed else _rows_only(batch.num_rows, schema)
+            yield batch if needed else _rows_only(batch.num_rows)
 
 
 def _batches_of(scanner: ds.Scanner) -> Iterator[pa.RecordBatch]:
@@ -407,9 +407,9 @@ def _text(expression: pc.Expression | None) -> str:
         return _COLUMN_BY_NUMBER
 
 
-def _rows_only(rows: int, schema: pa.Schema) -> pa.RecordBatch:
+def _rows_only(rows: int) -> pa.RecordBatch:
     """A batch without columns, with this many rows."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([]))).cast(schema)
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
 
 
 def _in_memory(other: Any) -> Any:
