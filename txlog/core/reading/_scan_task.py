@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from txlog.core.format.actions import DeletionVectorDescriptor
-from txlog.core.format.arrow.arrays import array_of, flags_of, from_numbers, without_views
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, without_views
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
@@ -273,7 +273,7 @@ class TaskReader:
         for first_row, batch in raw:
             rows = _ChosenRows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))
             if rows.chosen is not None:  # before columns are converted: few rows may be wanted
-                batch = batch.take(from_numbers(rows.chosen))
+                batch = _of(batch, rows.chosen)
             arrays = [
                 pa.repeat(constants[each.name], batch.num_rows)
                 if each.name in constants
@@ -392,6 +392,16 @@ class _ChosenRows(msgspec.Struct, frozen=True):
         if kept is not None and self.chosen is not None:
             found = self.chosen[found]
         return self.first + found
+
+
+def _of(batch: pa.RecordBatch, chosen: NDArray[np.int64]) -> pa.RecordBatch:
+    """These rows of a batch. If they are most of it, Arrow copies the runs between the others, in half the time."""
+    if 2 * len(chosen) < batch.num_rows:
+        return batch.take(from_numbers(chosen))
+    is_chosen = np.zeros(batch.num_rows, dtype=bool)
+    is_chosen[chosen] = True
+    mask = from_flags(is_chosen)  # Arrow would take a filter of a whole batch as the numbers of its rows
+    return pa.RecordBatch.from_arrays([column.filter(mask) for column in batch.columns], schema=batch.schema)
 
 
 def _chosen(
