@@ -52,10 +52,10 @@ class Lineitem:
         ]
 
     def saved(self, name: str, query: str) -> Path:
-        """A file of the rows of a query."""
+        """A file of the rows of a query. Its decimals are integers, as all programs here write them."""
         path = self.folder / f"{name}.parquet"
         reader = self._connection.execute(query).fetch_record_batch(100_000)
-        with pq.ParquetWriter(path, reader.schema) as writer:
+        with pq.ParquetWriter(path, reader.schema, store_decimal_as_integer=True) as writer:
             for batch in reader:
                 writer.write_batch(batch, row_group_size=1 << 20)
         return path
