@@ -12,6 +12,7 @@ a session fails to start: so sessions start under a lock.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import importlib.util
 import os
@@ -28,7 +29,7 @@ from java_home import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DELTA_PACKAGE", "ivy_settings", "jar_settings", "kernel_jars", "start_session"]
+__all__ = ["DELTA_PACKAGE", "fetched", "ivy_settings", "jar_settings", "kernel_jars", "start_session"]
 
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 KERNEL_VERSION = "4.4.0"
@@ -80,6 +81,21 @@ def kernel_jars() -> tuple[Path, list[Path]]:
             _fetch(f"io.delta:{name}:{KERNEL_VERSION}", folder / "cache", *alone, *retrieve)
         missing += [] if jar.exists() else [jar]
     return folder, missing
+
+
+def fetched(package: str, folder: Path) -> Path | None:
+    """The folder with the jars of a package and of all that it needs, fetched if they are not there; None if they
+    cannot be had."""
+    jars = folder / "jars"
+    if not jars.exists():
+        coming = folder / f"coming-{os.getpid()}"
+        _fetch(package, folder / "cache", "-retrieve", f"{coming}/[artifact]-[revision].[ext]")
+        _, name, version = package.split(":")
+        if not (coming / f"{name}-{version}.jar").exists():
+            return None
+        with contextlib.suppress(OSError):  # another process has fetched them meanwhile
+            coming.rename(jars)
+    return jars
 
 
 def _fetch(package: str, cache: Path, *arguments: str) -> None:

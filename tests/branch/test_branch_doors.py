@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from ast import literal_eval
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -46,6 +47,13 @@ def in_sql(text: str) -> Door:
         return txlog.sql(text.format(T=f"delta.`{uri}`", B=f"delta.`{uri}@b`")).read_all()
 
     return run
+
+
+def failures_in_shell(uri: str) -> list[Any]:
+    """The rows that fail a check: the command tells them and ends with code 1."""
+    with pytest.raises(TxlogError) as failed:
+        in_shell("check", "T@b", "--check", "id < 3")(uri)
+    return [each["rows"] for each in json.loads(str(failed.value))["failures"]]
 
 
 def of_handle(work: Callable[[Table], Any]) -> Door:
@@ -102,19 +110,27 @@ VERBS = {
         everywhere(
             lambda branch: branch.diff().files_added,
             lambda uri: in_shell("diff", "T@b")(uri)["files_added"],
-            in_sql("ALTER TABLE {T} DIFF BRANCH b"),
+            lambda uri: int(in_sql("ALTER TABLE {T} DIFF BRANCH b")(uri)["value"][0].as_py()),
         ),
         answer=1,
-        refusals={"sql": r"txlog diff LOCATION@BRANCH.*branch\.diff\(\)"},
     ),
     "check": Verb(
         everywhere(
             lambda branch: branch.check("id = 3").passed,
             lambda uri: in_shell("check", "T@b", "--check", "id = 3")(uri)["passed"],
-            in_sql("ALTER TABLE {T} CHECK BRANCH b"),
+            lambda uri: (
+                in_sql("ALTER TABLE {T} CHECK BRANCH b 'id = 3', 'id > 0'")(uri)["failed"].to_pylist() == ["0"] * 2
+            ),
         ),
         answer=True,
-        refusals={"sql": r"txlog check LOCATION@BRANCH.*branch\.check\(\)"},
+    ),
+    "check what fails": Verb(
+        everywhere(
+            lambda branch: [each.rows.to_pylist() for each in branch.check("id < 3").failures],
+            failures_in_shell,
+            lambda uri: [literal_eval(in_sql("ALTER TABLE {T} CHECK BRANCH b 'id < 3'")(uri)["rows"][0].as_py())],
+        ),
+        answer=[[{"id": 3}]],
     ),
     "publish": Verb(
         everywhere(Table.publish, in_shell("publish", "T@b"), in_sql("ALTER TABLE {T} PUBLISH BRANCH b")),

@@ -73,14 +73,15 @@ def alter(table: Table, change: Change, session: Session) -> Any:
         case CreateBranch(name, version):
             return WriteResult(table.branch(name, version).version, "committed", 1, "")
         case EndBranch(name, action, keep):
-            branch = _branch(table, name)
+            branch = branch_of(table, name)
             if action == "publish":
                 return branch.publish(keep=keep, user_metadata=note)
             return branch.rebase() if action == "rebase" else branch.discard()
     raise AssertionError(f"no runner for {type(change).__name__}")
 
 
-def _branch(table: Table, name: str) -> Table:
+def branch_of(table: Table, name: str) -> Table:
+    """The branch of a table, opened as the table is."""
     of_table = open_table_of(table)
     given: Any = {"storage_options": of_table.storage_options, "credential_provider": of_table.credential_provider}
     return Table.open(f"{table.uri}@{name}", time_zone=of_table.time_zone, **given)

@@ -19,10 +19,12 @@ __all__ = [
     "AddConstraint",
     "AlterColumn",
     "AlterTable",
+    "CheckBranch",
     "ClusterBy",
     "ColumnComment",
     "CreateBranch",
     "Described",
+    "DiffBranch",
     "DropColumns",
     "DropConstraint",
     "DropFeature",
@@ -124,13 +126,28 @@ class EndBranch(msgspec.Struct, frozen=True):
     keep: bool = False
 
 
+class CheckBranch(msgspec.Struct, frozen=True):
+    """Show which rows of a branch fail conditions. It changes nothing."""
+
+    name: str
+    checks: tuple[str, ...] = ()
+
+
+class DiffBranch(msgspec.Struct, frozen=True):
+    """Show how a branch differs from what it began with. It changes nothing."""
+
+    name: str
+
+
 Change: TypeAlias = (
     AddColumns
     | AddConstraint
     | AlterColumn
+    | CheckBranch
     | ClusterBy
     | CreateBranch
     | Described
+    | DiffBranch
     | DropColumns
     | DropConstraint
     | DropFeature
@@ -193,11 +210,6 @@ def read_comment(cursor: Cursor) -> AlterTable | ColumnComment:
 
 
 _OF_BRANCHES = {
-    **{
-        verb.upper(): f"SQL has no statement for this: write txlog {verb} LOCATION@BRANCH on the command line, or"
-        f" branch.{verb}() in Python"
-        for verb in ("check", "diff")
-    },
     "AUDIT": "SQL has no statement for this: in Python, it is `with table.audit(checks) as staged:`",
     "DISCARD": "write DROP BRANCH",
     "RENAME": "a branch keeps its name",
@@ -236,9 +248,15 @@ def _change(cursor: Cursor) -> Change:
         return EndBranch(cursor.name("the name of a branch"), "publish", cursor.take("KEEP"))
     if cursor.take("REBASE", "BRANCH"):
         return EndBranch(cursor.name("the name of a branch"), "rebase")
+    if cursor.take("CHECK", "BRANCH"):
+        name = cursor.name("the name of a branch")
+        checks = cursor.list(lambda each: each.string("a condition")) if cursor.is_at_string() else ()
+        return CheckBranch(name, tuple(checks))
+    if cursor.take("DIFF", "BRANCH"):
+        return DiffBranch(cursor.name("the name of a branch"))
     raise cursor.refused(
         "expected ADD, DROP, RENAME, SET TBLPROPERTIES, UNSET TBLPROPERTIES, CLUSTER BY, ALTER COLUMN, or CREATE,"
-        " PUBLISH or REBASE BRANCH"
+        " CHECK, DIFF, PUBLISH or REBASE BRANCH"
     )
 
 

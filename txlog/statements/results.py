@@ -17,7 +17,8 @@ from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, type_name
 from txlog.core.operations import partitions_of
 from txlog.extend import state_of
-from txlog.result.branches import BranchInfo
+from txlog.result.audits import VersionDiff
+from txlog.result.branches import BranchCheck, BranchInfo
 from txlog.snapshot import Snapshot
 from txlog.table import Table
 
@@ -152,6 +153,40 @@ def branches(infos: Sequence[BranchInfo]) -> pa.Table:
     """SHOW BRANCHES."""
     rows = [(each.name, each.status, str(each.version), str(each.base_version), each.uri) for each in infos]
     return _rows(("branch", "status", "version", "baseVersion", "location"), rows)
+
+
+def branch_check(found: BranchCheck) -> pa.Table:
+    """ALTER TABLE ... CHECK BRANCH: a row for each condition, with the first rows that fail it."""
+    failures = {each.check: each for each in found.failures}
+    rows = [
+        (check, str(failed.num_rows), str(failed.rows.to_pylist()))
+        if (failed := failures.get(check)) is not None
+        else (check, "0", None)
+        for check in found.checks
+    ]
+    return _rows(("check", "failed", "rows"), rows)
+
+
+def branch_diff(found: VersionDiff) -> pa.Table:
+    """ALTER TABLE ... DIFF BRANCH: what differs from what the branch began with."""
+    counts = {
+        "files added": found.files_added,
+        "files removed": found.files_removed,
+        "files marked": found.files_marked,
+        "rows before": found.rows_before,
+        "rows after": found.rows_after,
+    }
+    if found.rows is not None:
+        counts |= {
+            "rows inserted": found.rows.inserted,
+            "rows updated": found.rows.updated,
+            "rows deleted": found.rows.deleted,
+        }
+    changes = [
+        (each.what, f"{each.before or 'none'} became {each.after or 'none'}")
+        for each in (*found.columns, *found.definition, *found.properties)
+    ]
+    return _rows(("what", "value"), [(what, None if n is None else str(n)) for what, n in counts.items()] + changes)
 
 
 def properties(snapshot: Snapshot, key: str | None) -> pa.Table:

@@ -42,8 +42,8 @@ from txlog.extend import open_table_of
 from txlog.result import counted
 from txlog.snapshot import Snapshot
 from txlog.statements import results as told
-from txlog.statements.alter import alter
-from txlog.statements.changes import AlterTable, ColumnComment, CreateBranch, RenameTable
+from txlog.statements.alter import alter, branch_of
+from txlog.statements.changes import AlterTable, CheckBranch, ColumnComment, CreateBranch, DiffBranch, RenameTable
 from txlog.statements.engine import Engine, Session, Source
 from txlog.statements.names import AsOf, TableName
 from txlog.statements.query import ChangesOf, Query, Reading, names_in
@@ -621,6 +621,12 @@ class Runner:
     def _(self, statement: AlterTable) -> Any:
         if isinstance(statement.change, RenameTable):
             return self._named(statement.table).rename(statement.table.text, statement.change.name.text)
+        if isinstance(statement.change, CheckBranch):
+            branch = branch_of(self._open(statement.table), statement.change.name)
+            return self._engine.told(told.branch_check(branch.check(statement.change.checks)))
+        if isinstance(statement.change, DiffBranch):
+            branch = branch_of(self._open(statement.table), statement.change.name)
+            return self._engine.told(told.branch_diff(branch.diff()))
         return alter(self._target(statement.table), statement.change, self._engine.session("alter"))
 
     @_run.register

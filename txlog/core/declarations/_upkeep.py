@@ -188,6 +188,7 @@ UPKEEP: Final = (
             ),
         ),
         command="check",
+        sql="ALTER TABLE t CHECK BRANCH b",
     ),
     Operation(
         "publish",
@@ -349,6 +350,7 @@ READS: Final = (
             Argument("to_version", "the version after (default: the newest)", WHOLE, "[TO]"),
         ),
         command="diff",
+        sql="ALTER TABLE t DIFF BRANCH b",
     ),
     Operation(
         "diff_rows",
