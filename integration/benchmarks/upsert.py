@@ -36,7 +36,7 @@ from benchmarks.upsert_tables import (
     source_rows,
     tree_bytes,
 )
-from benchmarks.upsert_work import CONDITION, STREAM_ROWS
+from benchmarks.upsert_work import CONDITION, NEAR, STREAM_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,6 +64,11 @@ def run(bench: Bench) -> str:
     _compare(bench, found, "upsert with the change feed: integers, in no order", "upsert", fed, sources["random"])
     for work in ("delete", "update"):
         _compare(bench, found, f"{work} of one row in a hundred", work, tables["random"], sources["random"])
+    for groups in (1, 8):
+        near = bench.folder(f"upsert-groups-{groups}")
+        make_table(near, "clustered", rows, files, row_groups=groups)
+        what = f"delete of near rows, row groups in each file: {groups}"
+        _compare(bench, found, what, "delete_near", near, sources["clustered"])
     _by_spark(bench, found, tables, sources)
     parts = [_report(found, rows, files, changed), _stream(bench, tables["random"], rows), _races(bench)]
     return "\n\n".join(parts)
@@ -261,7 +266,8 @@ def _report(found: Samples, rows: int, files: int, changed: int) -> str:
     ]
     return (
         f"{markdown_table(header, lines)}\n\nUpserts of {changed:,} rows, half of them new, into {rows:,} rows of ten"
-        f" columns in {files} files; deletes and updates of `{CONDITION}`. Medians of three rounds in turns, each"
-        " change in a fresh process, from opening the table on; Spark's once. Deletion vectors are off by default:"
-        " `delta.enableDeletionVectors` turns them on. deltalake writes none. Bold is the fastest of the line."
+        f" columns in {files} files; deletes and updates of `{CONDITION}`, and deletes of `{NEAR}` from files of which"
+        " each is a range. Medians of three rounds in turns, each change in a fresh process, from opening the table on;"
+        " Spark's once. Deletion vectors are off by default: `delta.enableDeletionVectors` turns them on. deltalake"
+        " writes none. Bold is the fastest of the line."
     )

@@ -43,8 +43,8 @@ def key_of(layout: str, numbers: Any) -> pa.Array:
     return pc.utf8_lpad(pa.array(scattered).cast(pa.string()), 36, padding="0")
 
 
-def make_table(path: Path, layout: str, rows: int, files: int, *, narrow: bool = False) -> None:
-    """``rows`` in ``files``, with all ten columns or four."""
+def make_table(path: Path, layout: str, rows: int, files: int, *, narrow: bool = False, row_groups: int = 1) -> None:
+    """``rows`` in ``files`` of ``row_groups``, with all ten columns or four."""
     import txlog
 
     data = mixed_rows(rows, 50)
@@ -56,7 +56,8 @@ def make_table(path: Path, layout: str, rows: int, files: int, *, narrow: bool =
     per_file = rows // files
     names = [f"part-{number:05}.parquet" for number in range(files)]
     for number, name in enumerate(names):
-        pq.write_table(data.slice(number * per_file, per_file), path / name, compression="snappy")
+        part = data.slice(number * per_file, per_file)
+        pq.write_table(part, path / name, compression="snappy", row_group_size=-(-per_file // row_groups))
     table.add_files(names)
 
 

@@ -30,6 +30,7 @@ from benchmarks.upsert_tables import (
 Change = Callable[[pa.Table], object]
 
 CONDITION = "user_id < 10000"  # of a million: one row in a hundred, in every file
+NEAR = "id BETWEEN 1000 AND 50999"  # one row in a hundred, in the first of files that are ranges
 STREAM_ROWS = 1_000
 
 
@@ -44,6 +45,7 @@ def change_by(work: str, contestant: str, table: str) -> Change:
     changes: dict[str, Change] = {
         "upsert": lambda rows: handle.upsert(rows, ["id"]),
         "delete": lambda _: handle.delete(CONDITION),
+        "delete_near": lambda _: handle.delete(NEAR),
         "update": lambda _: handle.update({"price": txlog.expr("price + 1")}, CONDITION),
     }
     return changes[work]
@@ -61,6 +63,7 @@ def _by_deltalake(work: str, table: str) -> Change:
     changes: dict[str, Change] = {
         "upsert": merge,
         "delete": lambda _: handle.delete(CONDITION),
+        "delete_near": lambda _: handle.delete(NEAR),
         "update": lambda _: handle.update(updates={"price": "price + 1"}, predicate=CONDITION),
     }
     return changes[work]
