@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -16,61 +15,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import txlog
+from tests.watched import KEYS, SCHEMA, Watched, rows, values
 from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _row_work as row_work
 from txlog.core.changes.tasks.operations import _keyed_change as keyed_change
-from txlog.core.definition import create_table
 from txlog.core.format import bitmaps
-from txlog.core.format.actions import AddFile
 from txlog.core.format.bitmaps import bitmap_of
-from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
 from txlog.core.reading import FileKeys, KeyCache
-from txlog.core.store import TableStore
-from txlog.core.versions import OpenTable
-from txlog.testing.faults import FaultyFileStore
-from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
-SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("v", pa.int64())])
-KEYS = pytest.mark.parametrize("keys", [["id"], ["name"], ["id", "name"]], ids=lambda keys: "+".join(keys))
-
-
-class Watched:
-    """A table in memory, and two handles on it: what the first reads and writes of its files is noted."""
-
-    def __init__(self, *, key_cache_size: int | None = None, partition_by: list[str] | None = None) -> None:
-        log, files = MemoryLogStore(), MemoryFileStore()
-        self.files = FaultyFileStore(files)
-        self.others = txlog.Table(OpenTable(TableStore("memory://table", log, files)))
-        watched = OpenTable(TableStore("memory://table", log, self.files), key_cache_size_bytes=key_cache_size)
-        create_table(watched, SCHEMA, partition_by or [], VECTORS)
-        self.log = log
-        self.open_table = watched
-        self.table = txlog.Table(watched)
-
-    def read_by(self, work: Any) -> set[str]:
-        """The data files and files of vectors that ``work`` reads, those apart that it wrote itself."""
-        self.files.calls.clear()
-        work()
-        written = {name for operation, name in self.files.calls if operation == "create"}
-        return {name for operation, name in self.files.calls if operation == "open"} - written
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        return sorted((tuple(row.values()) for row in self.others.snapshot().to_arrow().to_pylist()), key=repr)
-
-    def adds(self) -> list[AddFile]:
-        return add_files_of(self.open_table.log.files(self.open_table.log.newest_state()))
-
-
-def rows(*ids: int, v: int = 0) -> pa.Table:
-    return pa.Table.from_pylist([{"id": each, "name": f"name {each}", "v": v} for each in ids], SCHEMA)
-
-
-def values(watched: Watched) -> dict[int, int]:
-    found = watched.rows()
-    assert len({row[0] for row in found}) == len(found), "each key once"
-    return {row[0]: row[2] for row in found}
 
 
 @KEYS
@@ -372,75 +324,6 @@ def test_any_history_of_changes_gives_the_same_rows_with_and_without_a_key_cache
         else:
             watched.others.overwrite(watched.others.snapshot().to_arrow())
         assert values(watched) == expected, (number, what, ids)
-
-
-@KEYS
-def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file(keys: list[str]) -> None:
-    watched = Watched()
-    watched.others.append(rows(*range(50)))
-    sink = txlog.Sink(watched.table, "app", mode="upsert", keys=keys)
-
-    def checkpoint(number: int, *ids: int, gone: tuple[int, ...] = ()) -> set[str]:
-        tasks = []
-        for task_id in (0, 1):  # each has changes of its own, and files of its own
-            with sink.task(number, task_id) as task:
-                task.write(rows(*(each for each in ids if each % 2 == task_id), v=number))
-                task.delete(rows(*(each for each in gone if each % 2 == task_id)))
-            tasks.append(task.committable)
-        staged = {file.path for each in tasks for file in each.files}  # whose keys the commit looks up
-        read = watched.read_by(lambda: sink.commit(number, tasks))
-        return {path for path in read - staged if path.startswith("part-")}
-
-    assert checkpoint(1, 1, 2, 60, 61)
-    assert checkpoint(2, 2, 3, 62, 63, gone=(60,))
-    assert len(checkpoint(3, 1, 2, 61)) == 1, "what it wrote before it knew any file, and is not gone"
-    expected = {**dict.fromkeys(range(50), 0), 1: 3, 2: 3, 3: 2, 61: 3, 62: 2, 63: 2}
-    for number in range(4, 8):
-        new, old = 60 + 2 * number, 20 + 2 * number
-        # its newest keys, in another order than they were written in, in files that have keys of rows that go beside
-        assert not checkpoint(number, new + 1, new, new - 1, old + 1, old, gone=(new - 2, 5 + number)), number
-        expected = {key: v for key, v in expected.items() if key not in (new - 2, 5 + number)}
-        expected |= dict.fromkeys((new + 1, new, new - 1, old + 1, old), number)
-        assert values(watched) == expected
-
-
-@pytest.mark.parametrize("partition_by", [[], ["v"]], ids=["flat", "partitioned"])
-def test_a_checkpoint_without_deletes_has_only_data_files_and_each_is_read_at_most_once(
-    partition_by: list[str],
-) -> None:
-    watched = Watched(partition_by=partition_by)
-    watched.others.append(rows(1, 2, v=5))
-    sink = txlog.Sink(watched.table, "app", mode="upsert", keys=["id", "v"])
-    tasks = []
-    for task_id in (0, 1):
-        with sink.task(1, task_id) as task:
-            task.write(rows(1 + task_id, 10 + task_id, v=5))
-            task.write(rows(20 + task_id, v=6))
-        tasks.append(task.committable)
-        assert [len(each.files) for each in tasks] == [1 + len(partition_by)] * len(tasks)
-        assert not any(each.keys for each in tasks)
-    watched.files.calls.clear()
-    sink.commit(1, tasks)
-    for file in (file for each in tasks for file in each.files):
-        # Of a table without partitions, the tasks of this process keep the keys in the order of their file.
-        calls = ["stat", "open"] if partition_by else ["stat"]
-        assert [what for what, path in watched.files.calls if path == file.path] == calls
-    expected = [(key, f"name {key}", 5) for key in (1, 2, 10, 11)] + [(key, f"name {key}", 6) for key in (20, 21)]
-    assert watched.rows() == sorted(expected, key=repr)
-
-
-def test_a_small_checkpoint_is_synced_once_and_its_key_file_is_read_with_one_request() -> None:
-    watched = Watched()
-    sink = txlog.Sink(watched.table, "app", mode="upsert", keys=["id"])
-    watched.files.calls.clear()
-    with sink.task(1) as task:
-        task.write(rows(1, 2, 3))
-        task.delete(rows(4))
-    assert [operation for operation, _ in watched.files.calls].count("make_durable") == 1
-    watched.files.calls.clear()
-    sink.commit(1, [task.committable])
-    of_keys = [operation for operation, path in watched.files.calls if path.startswith("keys-")]
-    assert of_keys == ["stat", "read_from", "delete"]
 
 
 # --- files that other programs write again under the same name ----------------------------------------------------
