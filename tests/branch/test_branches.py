@@ -849,3 +849,18 @@ def test_the_command_line_makes_checks_publishes_and_lists_branches(tmp_path: Pa
     told = run("publish", table.uri, code=1)["error"]["message"]
     assert told.endswith("as in URI@NAME, or make one by txlog branch URI NAME")
     assert ids(table) == [*range(11)]
+
+
+def test_a_rebased_branch_gives_row_ids_above_all_that_it_has(tmp_path: Path) -> None:
+    table = made(tmp_path, ROW_IDS)
+    branch = table.branch("b")
+    branch.append(rows_of(20))
+    table.append(rows_of(30))
+    branch.rebase()
+    assert branch.rebase().version == branch.version
+    branch.append(rows_of(21))
+    assert branch.verify().is_sound
+    branch.publish()
+    table.append(rows_of(31))
+    assert table.verify().is_sound
+    assert ids(table) == [*range(10), 20, 21, 30, 31]

@@ -26,7 +26,7 @@ from txlog.extend.commits import (
     tracks_rows,
 )
 
-__all__ = ["NUMBERS", "ROW_IDS", "draw", "first_numbers"]
+__all__ = ["NUMBERS", "ROW_IDS", "draw", "first_numbers", "newest_below_row_ids"]
 
 ROW_IDS = 1 << 40
 """How many row ids are set aside for a branch. There are 2**63, and nobody sees the gaps."""
@@ -46,7 +46,22 @@ def first_numbers(
             row_ids = row_id_mark(state.domains.get(ROW_TRACKING_DOMAIN)) + ROW_IDS
         return {each.physical: each.next(NUMBERS)[1] for each in _columns(state)}, row_ids
 
-    return _set_aside(table, newest, marks, branch=branch, baseVersion=base_version)
+    return _set_aside(table, newest, marks, branch=branch, baseVersion=base_version)[:2]
+
+
+def newest_below_row_ids(
+    table: OpenTable, newest: TableState, *, branch: str, row_ids: int | None
+) -> tuple[TableState, int | None]:
+    """A version of the table whose rows all have ids below those that a branch gives, and the last of these: ``newest``
+    and ``row_ids``, or else a version that sets another block aside. Raises what a commit raises."""
+    if row_ids is None or row_id_mark(newest.domains.get(ROW_TRACKING_DOMAIN)) <= row_ids:
+        return newest, row_ids
+
+    def marks(state: TableState) -> tuple[dict[str, int], int]:
+        return {}, row_id_mark(state.domains.get(ROW_TRACKING_DOMAIN)) + ROW_IDS
+
+    _, last, version = _set_aside(table, newest, marks, branch=branch)
+    return newest if version is None else table.log.state_at(version), last
 
 
 def draw(open_table: OpenTable, state: TableState, column: IdentityColumn, count: int) -> Metadata:
@@ -61,7 +76,7 @@ def draw(open_table: OpenTable, state: TableState, column: IdentityColumn, count
     def marks(state: TableState) -> tuple[dict[str, int], int | None]:
         return {each.physical: each.next(size)[1] for each in _columns(state) if each.physical == column.physical}, None
 
-    drawn, _ = _set_aside(table, table.writable_state(), marks, branch=origin.name, column=column.name)
+    drawn, *_ = _set_aside(table, table.writable_state(), marks, branch=origin.name, column=column.name)
     if not drawn:  # the table has no such column any more, so it takes over no rows of this branch
         return state.metadata
     own = replace(origin, numbers={**origin.numbers, **drawn})
@@ -79,12 +94,13 @@ def _set_aside(
     newest: TableState,
     marks_of: Callable[[TableState], tuple[dict[str, int], int | None]],
     **parameters: object,
-) -> tuple[dict[str, int], int | None]:
-    """Commit high-water marks of identity columns, by physical name, and of row ids, which are those of a version."""
+) -> tuple[dict[str, int], int | None, int | None]:
+    """Commit high-water marks of identity columns, by physical name, and of row ids, which are those of a version.
+    Returns the version too; None if there was nothing to commit."""
     while True:
         marks, row_ids = marks_of(newest)
         if not marks and row_ids is None:
-            return marks, row_ids
+            return marks, row_ids, None
         builder = ProposalBuilder(newest)
         if marks:
             named = {each.name: marks[each.physical] for each in _columns(newest) if each.physical in marks}
@@ -93,7 +109,6 @@ def _set_aside(
             builder.set_domain(row_id_domain(row_ids))
         info = OperationInfo("RESERVE FOR BRANCH", operation_parameters(**parameters))
         try:
-            table.commit_change(builder, info, Isolation.SERIALIZABLE)
-            return marks, row_ids
+            return marks, row_ids, table.commit_change(builder, info, Isolation.SERIALIZABLE).version
         except (MetadataChangedError, ProtocolChangedError, ConflictError):
             newest = table.writable_state()

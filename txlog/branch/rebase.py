@@ -20,6 +20,7 @@ from txlog.branch.checking import CONSTRAINT, RowsToPublish
 from txlog.branch.creation import definition_of_branch
 from txlog.branch.ending import begin_rebase
 from txlog.branch.known import PROPERTY, READS_MS, table_and_branch
+from txlog.branch.numbers import ROW_IDS, newest_below_row_ids
 from txlog.branch.publication import wide
 from txlog.branch.touched_rows import TouchedRows, conflict
 from txlog.branch.winners import Winners
@@ -43,6 +44,7 @@ from txlog.extend.commits import (
     is_same_definition,
     keeps_write_rules,
     lacked_columns,
+    row_id_domain,
     write_vectors,
 )
 from txlog.result import WriteResult
@@ -60,17 +62,18 @@ def rebase(open_table: OpenTable) -> WriteResult:
         work.require_publishable()
         if work.newest.version == origin.base_version:
             return WriteResult(state.version, "committed", 0, "")
-        if not begin_rebase(open_table, state, origin, work.newest.version):
+        newest, row_ids = newest_below_row_ids(parent, work.newest, branch=origin.name, row_ids=origin.row_ids)
+        if not begin_rebase(open_table, state, origin, newest.version):
             continue
         _, state, origin = table_and_branch(open_table)
-        if origin.reads == work.newest.version:
-            done = _Rebase(BranchWork(parent, work.newest, open_table, state, origin)).run()
+        if origin.reads == newest.version:
+            done = _Rebase(BranchWork(parent, newest, open_table, state, origin), row_ids).run()
             if done is not None:
                 return done
 
 
 class _Rebase:
-    def __init__(self, work: BranchWork) -> None:
+    def __init__(self, work: BranchWork, row_ids: int | None) -> None:
         self._work = work
         self._table = work.table
         self._newest = work.newest
@@ -86,6 +89,7 @@ class _Rebase:
             ended_at=None,
             published=work.published,
             reads=None,
+            row_ids=row_ids,
         )
 
     def run(self) -> WriteResult | None:
@@ -99,6 +103,8 @@ class _Rebase:
             builder = ProposalBuilder(self._state)
             builder.define(metadata)
             builder.read_table()
+            if self._moved.row_ids is not None and self._moved.row_ids != self._origin.row_ids:
+                builder.set_domain(row_id_domain(self._moved.row_ids - ROW_IDS))
             files = self._table.log.files(self._newest)
             base, live = self._moved.places.files_in_branch(files), self._branch.log.files(self._state)
             gone, come = differing(live, self._without_deleted(files, base, unsent))
