@@ -240,6 +240,19 @@ regexp_extract(s, '([a-z]+)([0-9]*)', 1)|regexp_extract(s, '((a)(b)?)', 3)|regex
 split(t2, 'a', 1)|concat(a, NULL)|concat(a, a, array(1L))|concat(`as`, array(s))|concat_ws(',', `as`, s)|concat_ws('-', array('a', NULL), 'b')
 concat_ws(',', a)|encode(s, 'utf-8')|chr(n)|chr(i)|elt(n, 'a', s)|elt(1, s, t2)|unbase64('YWI=')|'a' 'b' 'c'|'it''s' "x"|concat(a, s)
 try_add(1, p)|n << p|l << 1|bit_count(l)|~l|endswith(s, s)|replace(s, s, t2)|left(s, p)|right(t2, p)|initcap(t2)|typeof(mp)|typeof(m)
+number > 1|number <=> 12|number IN (1, 12, NULL)|number = 1.5|number < d|number BETWEEN 1 AND 9|number + 1|number * 1.5|number / 2|number % 3|i + number|day > DATE '2024-01-01'|ts = day
+b <=> 'true'|if(b, number, 1)|coalesce(number, i)|coalesce(d, number)|CASE WHEN b THEN n ELSE number END|nullif(number, 12)|greatest(number, t2)|x < s|x = 'abc'|tn = day|decode(number, 12, 'a', 'b')
+DATE '2024-1-5'|DATE '2024-01-05T10:00Z'|TIMESTAMP '2024-1-5 7:8'|TIMESTAMP '2024-01-05 10:00:00 Europe/Berlin'|TIMESTAMP_NTZ '2024-01-05 10:00:00Z'|CAST('2024-01-05T10:00:00+2:00' AS TIMESTAMP)|TRY_CAST('2024-01-05T10:00Z' AS TIMESTAMP)
+TRY_CAST('2024-01-05 10' AS TIMESTAMP)|TRY_CAST('2024-01-05 10:00:00.' AS TIMESTAMP)|TRY_CAST('2024-01-05 10:00:00.1234567' AS TIMESTAMP)|TRY_CAST('2024-01-05T' AS TIMESTAMP)|TRY_CAST('2024-01-05 10:00:00 GMT+2' AS TIMESTAMP)|TRY_CAST('2024-13-05' AS DATE)|TRY_CAST('2024-01-05x' AS DATE)
+TRY_CAST('2024-01-05 10:00:00 PST' AS TIMESTAMP)|TRY_CAST('2024-01-05 10:00:00 +0200' AS TIMESTAMP)|TRY_CAST('2024-01-05 24:00:00' AS TIMESTAMP)|TRY_CAST('2024-01-05 10:00:00Zx' AS DATE)|to_date('2024-01-05T02:30:00Z')|to_timestamp_ntz(day)|to_timestamp_ntz('2024-01-05 10:00:00', 'yyyy-MM-dd HH:mm:ss')
+format_string('%s;%5s;%-5s;', s, t2, n)|format_string('%d and %05d, %,d', n, i, l)|format_string('%x %X', i, l)|format_string('%.2f', d)|printf('%8.3f %%', d)|format_string('%s', d)|format_string('%s', dt)|format_string('%s', m)|format_string('%.1f', m)|format_string('%+d', n)|format_string('%.2s', s)|format_string('%s', b)|format_string('%f', f)|format_string('%s')
+format_string('%n')|format_string('none', s)|format_string('%08.2f', d)|format_number(n, 0)|format_number(m, 1)|format_number(f, 3)|format_number(l, 2)|format_number(d, 0)|format_number(d, -1)|url_encode(s)|url_decode('a%20b+c')|url_decode(s)|monthname(dt)|dayname(dt)|monthname(ts)|dayname(tn)|char(65)|regexp_substr(s, 'a+')|regexp_substr(s, '[0-9]')
+to_json(a)|to_json(mp)|to_json(struct(n, d, m, dt, b, s))|to_json(struct(f, o, w))|to_json(array(st))|to_json(map('k', dt))|to_json(named_struct('x', NULL, 'y', array(NULL, 1)))|array_remove(a, 1)|array_remove(a, NULL)|array_compact(a)|array_insert(a, 1, 9)|array_insert(a, -1, 9)|array_insert(a, p, n)|array_insert(a, -5, 9)|arrays_overlap(a, array(1, NULL))
+arrays_overlap(a, a)|arrays_overlap(a, array(9))|arrays_zip(a, `as`)|arrays_zip(a, array(1))|try_element_at(a, p)|try_element_at(a, -1)|try_element_at(mp, 'a')|map_entries(mp)|map_concat(mp, map('z', 9))|map_concat(mp, mp)|map_from_arrays(array('a', 'b'), array(n, p))|map_from_entries(array(struct('a', n)))|map_contains_key(mp, 'a')|map_from_entries(map_entries(mp))
+shiftright(n, 1)|n >> 2|l >> p|shiftrightunsigned(n, 1)|shiftrightunsigned(l, 3)|n >> 1 << 1|zip_with(a, array(1, 2), (q, r) -> q + r)|zip_with(a, `as`, (q, r) -> concat(r, s))|map_filter(mp, (k2, v2) -> v2 > 1)|transform_values(mp, (k2, v2) -> v2 * n)|transform_keys(mp, (k2, v2) -> upper(k2))|transform_values(mp, (k2, v2) -> k2)
+sequence(DATE '2024-01-30', DATE '2024-02-02')|sequence(DATE '2024-01-31', DATE '2024-05-01', INTERVAL 1 MONTH)|sequence(DATE '2024-03-01', DATE '2024-01-01', INTERVAL -1 WEEK)|make_timestamp(2024, p, 31, 10, 20, 30.5)|make_timestamp(2024, 1, 31, 10, 20, 60)|make_timestamp(2024, 1, 31, 10, n, 0)|make_timestamp(n, 1, 1, 0, 0, 1)
+split(s, '[ab]')|split(s, '[ab]+', 2)|split(s, '[^a-z]')|split(s, '\\\\s')|s LIKE ANY ('a%', '%b')|s LIKE ALL ('a%', '%b')|s NOT LIKE ANY ('a%', '%b')|s NOT LIKE ALL ('a%', '%b')|s ILIKE ANY ('A%', '%B')|concat_ws('-', a, s)|array_join(a, ',')|array_join(`as`, ',', 'none')|array_join(array(d, e), '/')|CAST(a AS ARRAY<STRING>)|CAST(st AS STRUCT<x: BIGINT, y: STRING>)
+CAST(mp AS MAP<STRING, BIGINT>)|CAST(array(number) AS ARRAY<INT>)|CAST(array(ts) AS ARRAY<DATE>)|CAST(st AS STRUCT<y: BIGINT, x: STRING>)|TRY_CAST(array(number) AS ARRAY<INT>)|CAST(struct(n, s) AS STRUCT<N: INT, s: STRING>)|cosh(d)|atanh(d)|log1p(n)|expm1(n)|atan2(n, p)|hypot(n, p)|sinh(n)|atan(n)|asin(d / 10)|acos(n / 10)|sin(n)|tan(n)|sin(1e6 * d)|cos(l)|degrees(atan2(d, 2))
 """
 GROUP = """
 count(*)|count(1)|count(i)|count(DISTINCT i)|count(DISTINCT i, t2)|count(DISTINCT d)|count(i, s)|sum(n)|sum(i)|sum(l)|sum(d)|sum(f)
@@ -256,6 +269,7 @@ round(avg(n), 2)|round(sum(m), 1)|concat(min(t2), max(t2))|count(DISTINCT upper(
 mean(p)|first(n IGNORE NULLS)|first_value(n, true)|std(p)|sum(DISTINCT p) + 1|sum(n) FILTER (WHERE p > 1 AND b)
 grouping(g)|count(if(n > 0, 1, NULL))|max(length(s))|min(year(dt))|sum(hash(s))|nullif(count(n), 0)|hash(min(s))|upper(max(t2))
 percentile_cont(0.25) WITHIN GROUP (ORDER BY n DESC)|percentile_cont(0.5) WITHIN GROUP (ORDER BY m)|percentile_cont(0.9) WITHIN GROUP (ORDER BY l)
+try_sum(n)|try_sum(m)|try_sum(d)|try_sum(w)|try_avg(n)|try_avg(l)|try_avg(m)|try_avg(d)|try_sum(number)
 """
 _OVER = "OVER (PARTITION BY g ORDER BY id)"
 _WINDOWED = """

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.schema import PRIMITIVES, VARIANT, VOID, Array, DataType, Field, Map, Struct, schema_to_json
+from txlog.core.format.schema import OF_PACKAGES, PRIMITIVES, VOID, Array, DataType, Field, Map, Struct, schema_to_json
 from txlog.core.format.schema_input import from_any
 from txlog.core.format.type_support import is_supported
 from txlog.errors import UnsupportedFeatureError
@@ -34,7 +34,7 @@ def frame_schema(spark_schema: Any) -> Struct:
         The columns in txlog's types.
 
     Raises:
-        UnsupportedFeatureError: txlog cannot write a column's type (intervals, time, variant, user-defined types,
+        UnsupportedFeatureError: txlog cannot write a column's type (intervals, time, user-defined types,
             collated strings, empty structs); the message names all such columns.
     """
     document = spark_schema.jsonValue()
@@ -82,10 +82,10 @@ def spark_type(schema: Struct) -> Any:
 
 _ADVICE = {
     "calendar interval": "cast it to string or to a number of units",
-    VARIANT.name: "cast it to string, as to_json does",
+    **dict.fromkeys(OF_PACKAGES, "cast it to string, as to_json does"),
     "udt": "write its parts as columns",
 }
-_KNOWN = {*PRIMITIVES, "null"} - {VARIANT.name}
+_KNOWN = {*PRIMITIVES, "null"} - OF_PACKAGES
 
 
 def _refused(column: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from txlog.core.format.schema import Array, DataType, Field, Map, Struct, backquoted, type_name
+from txlog.core.format.schema import OF_PACKAGES, Array, DataType, Field, Map, Struct, backquoted, type_name
 from txlog.statements.cursor import quoted
 from txlog.statements.store_assignment import PairFields, pairing, unstorable
 
@@ -87,9 +87,9 @@ def _cast(value: str, given: Any, wanted: DataType, column: str, pair: PairField
                 for side, cast, to in zip(("map_keys", "map_values"), casts, (key, member), strict=True)
             )
             return f"map_from_arrays({keys}, {values})"
-        case Struct() | Array() | Map() if kind not in ("void", "variant"):
+        case Struct() | Array() | Map() if kind not in ("void", *OF_PACKAGES):
             raise unstorable(column, wanted, given.simpleString())
-    if kind == "variant":  # its CAST is the same in every session, and has NULL for JSON's null
+    if kind in OF_PACKAGES:  # its CAST is the same in every session, and has NULL for JSON's null
         return _or_plain(None, value, wanted)
     why = quoted(f"column {column} is a {type_name(wanted)}: it cannot store ")
     fault = f"raise_error(concat({why}, left(CAST({value} AS STRING), {_SHOWN_CHARACTERS})))"

@@ -116,6 +116,15 @@ def _count(operands: Sequence[Operand]) -> Aggregate:
     return Aggregate(LONG, (Call("count", (f"({', '.join(present)})",), where),))
 
 
+def _try_sum(operands: Sequence[Operand]) -> Aggregate | None:
+    """NULL for a sum beyond 64 bits; of decimals with at most 28 digits, whose sums have room."""
+    (operand,) = operands
+    if is_integer(operand.type):
+        return Aggregate(LONG, (Call("sum", (operand.text,)),), "TRY_CAST({0} AS BIGINT)")
+    is_wide = isinstance(operand.type, Decimal) and operand.type.precision > _DIGITS.prec - 10
+    return None if is_wide else _sum(operands)
+
+
 def _sum(operands: Sequence[Operand]) -> Aggregate | None:
     (operand,) = operands
     call = Call("sum", (operand.text,))
@@ -150,6 +159,13 @@ def _average(operands: Sequence[Operand]) -> Aggregate | None:
     if not is_numeric(operand.type):
         return None
     return Aggregate(DOUBLE, (Call("avg", (f"CAST({operand.text} AS DOUBLE)",)),))
+
+
+def _try_average(operands: Sequence[Operand]) -> Aggregate | None:
+    """Of numbers whose average never overflows."""
+    (operand,) = operands
+    is_wide = isinstance(operand.type, Decimal) and operand.type.precision > _DIGITS.prec - 10
+    return None if is_wide else _average(operands)
 
 
 def _decimal_average(operand: Operand, kind: Decimal) -> Aggregate:
@@ -286,6 +302,8 @@ AGGREGATES: dict[str, tuple[int, int | None, Make]] = {
     "stddev_pop": (1, 1, _of_doubles("stddev_pop")),
     "stddev_samp": (1, 1, _of_doubles("stddev_samp")),
     "sum": (1, 1, _sum),
+    "try_avg": (1, 1, _try_average),
+    "try_sum": (1, 1, _try_sum),
     "var_pop": (1, 1, _of_doubles("var_pop")),
     "var_samp": (1, 1, _of_doubles("var_samp")),
 }
@@ -300,7 +318,7 @@ ALIASES = {
 _OTHERS = frozenset(
     {
         *("approx_count_distinct", "approx_percentile", "percentile_approx", "percentile_disc"),
-        *("skewness", "kurtosis", "histogram_numeric", "product", "try_sum", "try_avg", "count_min_sketch"),
+        *("skewness", "kurtosis", "histogram_numeric", "product", "count_min_sketch"),
         *("grouping_id", "regr_count", "regr_slope", "regr_intercept", "regr_r2", "hll_sketch_agg", "bitmap_or_agg"),
     }
 )

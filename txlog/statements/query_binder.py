@@ -136,7 +136,8 @@ def bind_query(
 
 def _any_as_call(node: Any) -> Any:
     """``any(condition)``, which sqlglot takes for a part of ``x = ANY (...)``, as the call of an aggregate."""
-    is_call = isinstance(node, exp.Any) and not isinstance(node.this, (exp.Select, exp.Subquery))
+    is_part = isinstance(node, exp.Any) and isinstance(node.parent, exp.Like | exp.ILike)  # LIKE ANY ('a%')
+    is_call = isinstance(node, exp.Any) and not is_part and not isinstance(node.this, (exp.Select, exp.Subquery))
     return exp.Anonymous(this="any", expressions=[without_parentheses(node.this)]) if is_call else node
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from txlog.core.format.schema import VARIANT, DataType, fold_name, places_by_name, type_name, types_in
+from txlog.core.format.schema import DataType, fold_name, has_package_type, places_by_name, type_name
 from txlog.core.predicates.terms.types import is_floating
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import is_aggregate
@@ -169,6 +169,6 @@ def bound_of_frame(value: Any, side: Any) -> str:
 def as_group(text: str, data_type: DataType) -> str:
     """A value of GROUP BY and DISTINCT: both zeros of a float are 0.0, as Spark shows them. Raises `Unsupported` for a
     type whose values are never equal."""
-    if any(kind == VARIANT for kind in types_in(data_type)):
+    if has_package_type(data_type):
         raise Unsupported(f"GROUP BY or DISTINCT of a value of type {type_name(data_type)} is not supported")
     return f"({text} + CAST(0 AS {duckdb_type(data_type)}))" if is_floating(data_type) else text

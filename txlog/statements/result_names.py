@@ -15,17 +15,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from txlog.core.format.schema import DATE, INTEGER, STRING, TIMES, DataType, fold_name, type_name
-from txlog.core.predicates import convert, float_text
+from txlog.core.predicates import cast_to, float_text, lit
 from txlog.core.predicates.terms.tree import Value
-from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
-from txlog.core.predicates.terms.zones import current_zone
 
 __all__ = ["Known", "result_name"]
 
 _OPERATORS: dict[str, str] = {
     **{"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div", "EQ": "=", "LT": "<", "LTE": "<="},
     **{"GT": ">", "GTE": ">=", "NullSafeEQ": "<=>", "And": "AND", "Or": "OR", "BitwiseAnd": "&", "BitwiseOr": "|"},
-    **{"BitwiseXor": "^", "BitwiseLeftShift": "<<"},
+    **{"BitwiseXor": "^", "BitwiseLeftShift": "<<", "BitwiseRightShift": ">>"},
 }
 _TYPES = {"TEXT": "STRING", "VARCHAR": "STRING", "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP"}
 _TIMES: dict[str, DataType] = {type_name(kind).upper(): kind for kind in TIMES}
@@ -45,7 +43,8 @@ _WITH_SUFFIX = frozenset({*_REALS, "bIGINT", "sMALLINT", "tINYINT"})
 _IN_CAPITALS = frozenset(
     {
         *("ceil", "floor", "sqrt", "exp", "log", "log2", "log10", "power", "degrees", "radians", "signum", "pi", "e"),
-        *("rank", "dense_rank", "percent_rank", "regexp_like", "regexp"),
+        *("rank", "dense_rank", "percent_rank", "regexp_like", "regexp", "expm1", "log1p", "hypot", "atan2", "sin"),
+        *("cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atanh"),
     }
 )
 _OTHER_NAMES = {"array_agg": "collect_list", "string_agg": "listagg"}
@@ -153,9 +152,15 @@ class _Namer:
     def not_(self, node: Any) -> str:
         if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
             return f"({self.name(node.this.this)} IS NOT NULL)"
+        if isinstance(node.this, exp.Like | exp.ILike) and isinstance(node.this.expression, exp.Any | exp.All):
+            return f"not{self.like(node.this)}"
         return f"(NOT {self.name(node.this)})"
 
     def like(self, node: Any) -> str:
+        if isinstance(node.expression, exp.Any | exp.All):
+            word = f"{'not' * bool(node.args.get('negate'))}like{type(node.expression).__name__.lower()}"
+            left = self.name(node.this)
+            return f"{word}({f'lower({left})' if isinstance(node, exp.ILike) else left})"
         left, right = self.name(node.this), self.name(node.expression)
         shown = {"Like": f"{left} LIKE {right}", "ILike": f"ilike({left}, {right})"}.get(type(node).__name__)
         shown = f"RLIKE({left}, {right})" if shown is None else shown
@@ -185,8 +190,10 @@ class _Namer:
     def cast(self, node: Any) -> str:
         kind = self.type(node.args["to"])
         is_text = isinstance(node.this, exp.Literal) and node.this.is_string and not isinstance(node, exp.TryCast)
-        if is_text and kind in _TIMES:
+        if is_text and kind in _TIMES and "action" not in node.args:  # which the text of CAST leaves
             return f"{kind} '{_time(str(node.this.this), _TIMES[kind])}'"
+        if node.args["to"].this.name in ("ARRAY", "MAP", "STRUCT"):  # which Spark does not show
+            return self.name(node.this)
         word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
         return f"{word}({self.name(node.this)} AS {kind})"
 
@@ -371,8 +378,7 @@ def _interval(node: Any) -> tuple[str, str]:
 def _time(text: str, kind: DataType) -> str:
     """A date or time in the query's zone."""
     try:
-        moment = parse_date(text) if kind == DATE else parse_timestamp(text)
-        shown = convert(Value(fit(moment, kind, current_zone()).value, kind), STRING)
+        shown = cast_to(cast_to(lit(text), kind), STRING)
     except ValueError:
         return text
     return str(shown.value) if isinstance(shown, Value) else text

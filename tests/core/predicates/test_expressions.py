@@ -269,6 +269,46 @@ def test_what_can_fail_is_computed_only_for_the_rows_that_need_it(text: str, exp
         ("TRY_CAST(s AS TIMESTAMP)", {"s": "2024-02-29T10:00Z"}, None),
         ("TRY_CAST(s AS TIMESTAMP_NTZ)", {"s": "2024-02-30 10"}, None),
         ("TRY_CAST(s AS DATE)", {"s": "20240229"}, None),
+        (
+            "format_string('%s %05d %-4s;%,d %x', s, i, b, l, i)",
+            {"s": "a", "i": -7, "b": True, "l": 1234567},
+            "a -0007 true;1,234,567 fffffff9",
+        ),
+        ("printf('%.2f %6.1f%%', d, d)", {"d": 2.675}, "2.68    2.7%"),
+        ("format_number(d, 2)", {"d": 1234567.895}, "1,234,567.90"),
+        ("format_number(m, 0)", {"m": Decimal("-0.50")}, "-0"),
+        (
+            "to_json(struct(i, s, d, dt))",
+            {"i": 1, "s": 'é"\u0001', "d": 1.0, "dt": None},
+            '{"i":1,"s":"é\\"\\u0001","d":1.0}',
+        ),
+        ("to_json(map('k', array(i, NULL)))", {"i": 1}, '{"k":[1,null]}'),
+        ("url_decode(url_encode(s))", {"s": "a b~é/"}, "a b~é/"),
+        ("array_insert(array(i), -3, 9)", {"i": 1}, [9, None, 1]),
+        ("arrays_overlap(array(i, NULL), array(2))", {"i": 1}, None),
+        ("map_from_entries(map_entries(map('a', i)))", {"i": 1}, [("a", 1)]),
+        ("map_filter(map('a', i, 'b', 5), (k, v) -> v > 2)", {"i": 1}, [("b", 5)]),
+        ("transform_values(map('a', i), (k, v) -> concat(k, v))", {"i": 1}, [("a", "a1")]),
+        ("zip_with(array(i, 2), array(10), (x, y) -> x + y)", {"i": 1}, [11, None]),
+        (
+            "sequence(dt, DATE '2024-04-30', INTERVAL 1 MONTH)",
+            {"dt": datetime.date(2024, 2, 29)},
+            [datetime.date(2024, 2, 29), datetime.date(2024, 3, 29), datetime.date(2024, 4, 29)],
+        ),
+        ("shiftrightunsigned(i, 28)", {"i": -1}, 15),
+        ("l >> 1", {"l": -5}, -3),
+        ("split(s, '[,;] *')", {"s": "a, b;c"}, ["a", "b", "c"]),
+        ("s NOT LIKE ANY ('a%', '%b')", {"s": "ab"}, False),
+        ("concat_ws('-', array(i, NULL), s)", {"i": 1, "s": "x"}, "1-x"),
+        ("CAST(array(s) AS ARRAY<INT>)", {"s": " 3 "}, [3]),
+        ("make_timestamp(2024, 2, 29, 23, 59, 60)", {}, datetime.datetime(2024, 3, 1, tzinfo=UTC)),
+        ("monthname(dt) || dayname(dt)", {"dt": datetime.date(2024, 2, 29)}, "FebThu"),
+        ("regexp_substr(s, '[0-9]+')", {"s": "abc"}, None),
+        ("atan2(d, -1)", {"d": 0.0}, math.pi),
+        ("sinh(d)", {"d": 1.0}, 1.1752011936438014),
+        ("hypot(d, 4)", {"d": 3.0}, 5.0),
+        ("log1p(d)", {"d": -1.0}, None),
+        ("sin(d)", {"d": 1e22}, -0.8522008497671888),
         ("floor(m, 1)", {"m": Decimal("-1.25")}, Decimal("-1.3")),
         ("substring(s, -3, 2)", {"s": "ab"}, "a"),
         ("trim('x' FROM s)", {"s": "xaxx"}, "a"),
@@ -328,7 +368,7 @@ def test_values_that_engines_disagree_about_equal_sparks_in_ansi_mode(
         ("regexp_replace(s, 'x((?:a*b?)c?){2,}', 'b')", r"may read \{2,\} after a group that may match nothing"),
         ("regexp_extract(s, 'x(a*|b)+')", r"may read \+ after a group that may match nothing"),
         ("regexp_extract(s, '(a)(b)', 3)", "a group from 0 to 2"),
-        ("split(s, 'a|b')", "takes a text that separates"),
+        ("split(s, 'a*')", "takes a pattern that does not match an empty string"),
         ("to_date(s, 'yyyy-dd')", "takes a pattern with yyyy, MM and dd"),
         ("greatest(i, s)", "values of one type with an order"),
         ("sha2(s, 100)", "takes 224, 256, 384 or 512 bits"),
@@ -488,7 +528,8 @@ def test_every_function_has_a_kernel_and_every_alias_a_function() -> None:
         *("try_add", "try_subtract", "try_multiply", "try_mod"),
         *("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "binary", "timestamp"),
         *("try_to_date", "try_to_timestamp", "from_unixtime", "unix_date", "date_from_unix_date", "equal_null"),
-        *("nanvl", "nullifzero", "zeroifnull", "pi", "e", "positive"),
+        *("nanvl", "nullifzero", "zeroifnull", "pi", "e", "positive", "printf", "monthname", "dayname", "to_json"),
+        *("regexp_substr", "to_timestamp_ntz"),
         *("timestamp_seconds", "timestamp_millis", "timestamp_micros", "unix_seconds", "unix_millis", "unix_micros"),
     }
     assert set(FUNCTIONS) - set(KERNELS) == made_of_others
@@ -927,9 +968,9 @@ def test_size_counts_the_entries_of_a_map_as_those_of_an_array() -> None:
         assert evaluate(parse_predicate(f"size({name}) = 2", schema), batch.slice(1)).to_pylist() == [False, None]
 
 
-@pytest.mark.parametrize("kind", ["array<int>", "map<string, int>", "struct<a: int>", "array<array<decimal(3, 1)>>"])
-def test_a_cast_to_a_nested_type_is_refused_with_its_name(kind: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"a CAST to (?i:{kind[:5]}).* is not supported"):
+@pytest.mark.parametrize("kind", ["map<string, int>", "struct<a: int>", "array<array<decimal(3, 1)>>"])
+def test_a_cast_to_another_nested_type_is_refused_with_its_name(kind: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"a cast of array<int> to {kind[:5]}"):
         parse(f"cast(l as {kind})", from_arrow(pa.schema({"l": pa.list_(pa.int32())})))
 
 

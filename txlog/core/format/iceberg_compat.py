@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import MODE_KEY, mapping_mode, schema_of
 from txlog.core.format.properties import ICEBERG_COMPAT, TableProperties
-from txlog.core.format.schema import VARIANT, Array, DataType, Map, Primitive, Struct, type_name
+from txlog.core.format.schema import Array, DataType, Map, Primitive, Struct, type_name
 from txlog.core.format.type_widening import changes_beyond_iceberg
 from txlog.errors import UnsupportedFeatureError
 
@@ -130,7 +130,7 @@ def _unfit_in(kind: DataType, path: str, version: int) -> Iterator[tuple[str, Da
         case Map(key, value):
             yield from _unfit_in(key, f"{path}.key", version)
             yield from _unfit_in(value, f"{path}.value", version)
-        case Primitive() if not kind.facts.iceberg or (kind == VARIANT and version < 3):
+        case Primitive() if not kind.facts.iceberg or version < kind.facts.iceberg_from:
             yield path, kind
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "FLOAT",
     "INTEGER",
     "LONG",
+    "OF_PACKAGES",
     "PARSED_TYPES",
     "PRIMITIVES",
     "SHORT",
@@ -53,6 +54,7 @@ __all__ = [
     "fold_name",
     "from_arrow",
     "has_bounds",
+    "has_package_type",
     "is_variant_struct",
     "leaf_paths",
     "member_name",
@@ -101,7 +103,10 @@ class TypeFacts(msgspec.Struct, frozen=True, kw_only=True):
         feature: The table feature that such a column needs.
         by_package: A package makes the values (`type_support`); the core alone reads them, as the files have them.
         iceberg: Its name in Iceberg; empty if Iceberg does not have it.
+        iceberg_from: The first version of Iceberg's format that has it.
         duckdb: Its name in duckdb; empty if queries that duckdb runs do not have it.
+        part_hint: The end of an error about a part of a value, saying how one is written, if it has parts.
+        comparison_hint: The end of an error about a comparison of values, if their parts can be compared.
     """
 
     arrow: pa.DataType
@@ -116,7 +121,10 @@ class TypeFacts(msgspec.Struct, frozen=True, kw_only=True):
     feature: str = ""
     by_package: bool = False
     iceberg: str = ""
+    iceberg_from: int = 1
     duckdb: str = ""
+    part_hint: str = ""
+    comparison_hint: str = ""
 
 
 class Decimal(msgspec.Struct, frozen=True):
@@ -308,12 +316,18 @@ PRIMITIVES: Mapping[str, TypeFacts] = {
         bounds_feature="variantShredding",
         by_package=True,
         iceberg="variant",
+        iceberg_from=3,
+        part_hint=". A part of a variant is v:name or v:[0], with a type as in v:name::int",
+        comparison_hint=": in SQL, v:part::int = value compares a part of a variant v, as a type",
         duckdb='STRUCT("value" BLOB, "metadata" BLOB)',
     ),
     "void": TypeFacts(arrow=pa.null(), is_ordered=False, has_bounds=False, duckdb="INTEGER"),
 }
 """Every type without parameters, by its name. A new type has its line here, and what only it does where that is done:
 other modules ask this table, and do not name types that they treat alike."""
+
+OF_PACKAGES = frozenset(name for name, facts in PRIMITIVES.items() if facts.by_package)
+"""The names of the types whose values a package makes."""
 
 TIMESTAMPS = (TIMESTAMP, TIMESTAMP_NTZ)
 TIMES = (DATE, *TIMESTAMPS)
@@ -422,6 +436,11 @@ def types_in(data_type: DataType) -> Iterator[DataType]:
         case Map(key, value):
             yield from types_in(key)
             yield from types_in(value)
+
+
+def has_package_type(data_type: DataType) -> bool:
+    """Whether it is a type whose values a package makes, or has a part of one."""
+    return any(isinstance(each, Primitive) and each.facts.by_package for each in types_in(data_type))
 
 
 def field_at(schema: Struct, path: Sequence[str]) -> Field:

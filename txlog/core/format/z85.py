@@ -1,5 +1,5 @@
 """Z85 (ZeroMQ RFC 32): bytes as text, five characters for four bytes. PROTOCOL.md, "Deletion Vector Descriptor
-Schema", "Statistics for Variant Columns".
+Schema", "Per-file Statistics".
 
 In: bytes. Out: text; and back. The standard library has the same code with another alphabet. Pure.
 """

@@ -40,6 +40,8 @@ from txlog.core.predicates._build import (
     literal,
     try_cast_to,
 )
+from txlog.core.predicates._collection_functions import COLLECTION_FUNCTIONS
+from txlog.core.predicates._format_functions import FORMAT_FUNCTIONS
 from txlog.core.predicates._nested_functions import NESTED_FUNCTIONS
 from txlog.core.predicates._operands import Make, constant, typed
 from txlog.core.predicates._package_functions import package_function
@@ -58,18 +60,8 @@ NONDETERMINISTIC = frozenset(
 """Functions that return another value in each call or session."""
 
 _INSTEAD = {
-    **dict.fromkeys(
-        ("cbrt", "tanh"),
-        "Java's versions differ in the last digit: compute it first",
-    ),
-    **dict.fromkeys(
-        ("sin", "cos", "tan", "cot", "sec", "csc"),
-        "Java computes it by the processor, with another last digit than its own definition: compute it first",
-    ),
-    **dict.fromkeys(
-        ("asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "log1p", "expm1"),
-        "Java and other libraries differ in the last digit: compute it first",
-    ),
+    "cbrt": "Java's versions differ in the last digit: compute it first",
+    **dict.fromkeys(("asinh", "acosh"), "Spark's versions compute it by other formulas: compute it first"),
     **dict.fromkeys(
         ("count", "sum", "avg", "min", "max", "first", "last", "any_value", "collect_list", "collect_set"),
         "it is a value of several rows: compute it first",
@@ -304,6 +296,10 @@ def _from_unix_time(seconds: Expression, pattern: Expression | None = None) -> E
     return TIME_FUNCTIONS["date_format"][2](TIME_FUNCTIONS["timestamp_seconds"][2](seconds), written)
 
 
+def _regexp_substr(text: Expression, pattern: Expression) -> Expression:
+    return _nullif(STRING_FUNCTIONS["regexp_extract"][2](text, pattern, literal(0)), literal(""))
+
+
 def _cast(data_type: DataType) -> Make:
     return lambda value: cast_to(value, data_type)
 
@@ -317,13 +313,33 @@ _CASTS: dict[str, DataType] = {
     **{"string": STRING, "boolean": BOOLEAN, "binary": BINARY, "timestamp": TIMESTAMP},
 }
 _EPOCH = Value(0, DATE)
-_OF_ONE_DOUBLE = ("sign", "sqrt", "exp", "ln", "log2", "log10", "degrees", "radians", "rint")
+_OF_ONE_DOUBLE = (
+    *(
+        "sign",
+        "sqrt",
+        "exp",
+        "ln",
+        "log2",
+        "log10",
+        "degrees",
+        "radians",
+        "rint",
+        "expm1",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+    ),
+    *("cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atanh"),
+)
 
 
 FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     **STRING_FUNCTIONS,
     **TIME_FUNCTIONS,
     **NESTED_FUNCTIONS,
+    **COLLECTION_FUNCTIONS,
+    **FORMAT_FUNCTIONS,
     "abs": (1, 1, _absolute),
     "negative": (1, 1, _negated),
     "positive": (1, 1, _positive),
@@ -331,10 +347,9 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "floor": (1, 2, _whole("floor")),
     "round": (1, 2, _rounded("round")),
     "bround": (1, 2, _rounded("bround")),
-    **{
-        name: (1, 1, _of_doubles(name))
-        for name in ("sign", "sqrt", "exp", "ln", "log2", "log10", "degrees", "radians", "rint")
-    },
+    **{name: (1, 1, _of_doubles(name)) for name in _OF_ONE_DOUBLE},
+    "atan2": (2, 2, _of_doubles("atan2")),
+    "hypot": (2, 2, _of_doubles("hypot")),
     "log": (1, 2, _log),
     "power": (2, 2, _of_doubles("power")),
     "pi": (0, 0, lambda: Value(math.pi, DOUBLE)),
@@ -356,6 +371,9 @@ FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "try_to_date": (1, 1, _try_cast(DATE, "try_to_date")),
     "try_to_timestamp": (1, 1, _try_cast(TIMESTAMP, "try_to_timestamp")),
     "date_part": (2, 2, _date_part),
+    "monthname": (1, 1, lambda value: TIME_FUNCTIONS["date_format"][2](value, literal("MMM"))),
+    "dayname": (1, 1, lambda value: TIME_FUNCTIONS["date_format"][2](value, literal("EEE"))),
+    "regexp_substr": (2, 2, _regexp_substr),
     "from_unixtime": (1, 2, _from_unix_time),
     "unix_date": (1, 1, lambda value: TIME_FUNCTIONS["datediff"][2](typed(value, DATE, "unix_date"), _EPOCH)),
     "date_from_unix_date": (1, 1, lambda days: TIME_FUNCTIONS["date_add"][2](_EPOCH, days)),
@@ -400,4 +418,5 @@ ALIASES = {
     "array_size": "size",
     "datepart": "date_part",
     "to_unix_timestamp": "unix_timestamp",
+    "char": "chr",
 }

@@ -20,8 +20,11 @@ from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.core.format.arrow.decimals import divided, truncated
 from txlog.core.format.schema import Decimal, Map, type_to_arrow
 from txlog.core.predicates import _strict_math as strict_math
+from txlog.core.predicates import _strict_trigonometry as trigonometry
 from txlog.core.predicates._calendar_kernels import CALENDAR_KERNELS
 from txlog.core.predicates._casts import floored, to_decimal
+from txlog.core.predicates._collection_kernels import COLLECTION_FALLIBLE, COLLECTION_KERNELS
+from txlog.core.predicates._format_kernels import FORMAT_FALLIBLE, FORMAT_KERNELS
 from txlog.core.predicates._hash_kernels import HASH_KERNELS
 from txlog.core.predicates._json_kernels import JSON_KERNELS
 from txlog.core.predicates._patterns import like_pattern
@@ -160,12 +163,12 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _logarithm(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel of logarithms: null for zero and below."""
+def _logarithm(function: Callable[..., Any], above: float = 0.0) -> Callable[..., Any]:
+    """A kernel of logarithms: null for zero and below, or for ``above`` and below."""
 
     def kernel(call: Call, *values: Any) -> Any:
         nothing = pa.scalar(None, pa.float64())
-        return _by_numpy(function)(call, *(pc.if_else(pc.less_equal(each, 0.0), nothing, each) for each in values))
+        return _by_numpy(function)(call, *(pc.if_else(pc.less_equal(each, above), nothing, each) for each in values))
 
     return kernel
 
@@ -327,6 +330,12 @@ def _split(call: Call, values: Any) -> Any:
     if not separator:
         return _LETTERS(call, values)
     found = pc.split_pattern(values, separator, max_splits=count - 1 if count > 0 else None)
+    return found.cast(type_to_arrow(call.type))
+
+
+def _split_by_pattern(call: Call, values: Any) -> Any:
+    pattern, count = call.options[:2]
+    found = pc.split_pattern_regex(values, pattern, max_splits=count - 1 if count > 0 else None)
     return found.cast(type_to_arrow(call.type))
 
 
@@ -534,6 +543,8 @@ def _columns(values: tuple[Any, ...]) -> list[pa.Array]:
     ]
 
 
+_OF_ANGLES = ("acos", "asin", "atan", "atan2", "cos", "cosh", "expm1", "hypot", "sin", "sinh", "tan", "tanh")
+
 KERNELS: dict[str, Callable[..., Any]] = {
     **ROW_KERNELS,
     "+": _add,
@@ -557,6 +568,12 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "exp": _by_numpy(strict_math.exp),
     "ln": _logarithm(strict_math.log),
     "log": _logarithm(lambda base, values: strict_math.log(values) / strict_math.log(base)),
+    **{name: _by_numpy(getattr(trigonometry, name)) for name in _OF_ANGLES},
+    "cot": _by_numpy(lambda values: 1.0 / trigonometry.tan(values)),
+    "sec": _by_numpy(lambda values: 1.0 / trigonometry.cos(values)),
+    "csc": _by_numpy(lambda values: 1.0 / trigonometry.sin(values)),
+    "atanh": _by_numpy(lambda values: 0.5 * (trigonometry.log1p(values) - trigonometry.log1p(-values))),
+    "log1p": _logarithm(trigonometry.log1p, above=-1.0),
     "log2": _logarithm(lambda values: strict_math.log(values) / strict_math.log(np.float64(2))),
     "log10": _logarithm(strict_math.log10),
     "power": _by_numpy(strict_math.power),
@@ -579,6 +596,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "regexp_replace": lambda call, values: pc.replace_substring_regex(values, *call.options[:2]),
     "regexp_extract": _regexp_extract,
     "split": _split,
+    "split_regex": _split_by_pattern,
     "upper": _upper,
     "lower": _lower,
     "length": lambda call, values: pc.utf8_length(values),
@@ -602,6 +620,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **CALENDAR_KERNELS,
     **HASH_KERNELS,
     **JSON_KERNELS,
+    **COLLECTION_KERNELS,
+    **FORMAT_KERNELS,
     "size": _size,
     "array": _array,
     "struct": _struct,
@@ -666,7 +686,9 @@ FALLIBLE: dict[str, Callable[[Call], bool]] = {
     "ilike": lambda call: True,
     **dict.fromkeys(("interval_microseconds", "moved"), lambda call: True),
     "from_epoch": lambda call: True,
-    **dict.fromkeys((*ROW_FALLIBLE, *CALENDAR_KERNELS, *JSON_KERNELS), lambda call: True),
+    **dict.fromkeys(
+        (*ROW_FALLIBLE, *CALENDAR_KERNELS, *JSON_KERNELS, *COLLECTION_FALLIBLE, *FORMAT_FALLIBLE), lambda call: True
+    ),
     **dict.fromkeys(("map", "from_utc_timestamp", "to_utc_timestamp"), lambda call: True),
     "date_add": lambda call: True,
     "date_sub": lambda call: True,

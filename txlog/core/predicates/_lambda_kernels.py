@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.format.arrow.arrays import offsets_and_mask
+from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.predicates.terms.tree import Call, captured_name, variable_name
 
@@ -97,10 +97,57 @@ def _aggregate(evaluate: Evaluate, call: Call, values: pa.Array, captured: list[
     return pc.if_else(values.is_valid(), total, pa.scalar(None, total.type)) if values.null_count else total
 
 
+def _zip_with(evaluate: Evaluate, call: Call, one: pa.Array, captured: list[pa.Array]) -> pa.Array:
+    """Each array as long as the longer one."""
+    other, captured = captured[0], captured[1:]
+    lengths = [pc.list_value_length(each).fill_null(0).to_numpy(zero_copy_only=False) for each in (one, other)]
+    is_null = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
+    counts = np.where(is_null, 0, np.maximum(*lengths)).astype(np.int64)
+    rows = np.repeat(np.arange(len(one)), counts)
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    variables = []
+    for values, length in zip((one, other), lengths, strict=True):
+        offsets = offsets_and_mask(values)[0].to_numpy()
+        variables.append(values.flatten().take(pa.array(offsets[:-1][rows] + places, mask=places >= length[rows])))
+    found = _computed(evaluate, call.options[0], variables, captured, pa.array(rows))
+    ends = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    return pa.ListArray.from_arrays(ends, found, type_to_arrow(call.type), mask=pa.array(is_null))
+
+
+def _of_map(evaluate: Evaluate, call: Call, values: pa.Array, captured: list[pa.Array]) -> pa.Array:
+    """The entries that a lambda of a key and its value keeps, or with what it makes of them."""
+    lists = as_list_of_entries(values)
+    offsets, entries = offsets_and_mask(lists)[0].to_numpy(), lists.flatten()
+    keys, items = entries.field(0), entries.field(1)
+    rows = np.repeat(np.arange(len(values)), np.diff(offsets))
+    found = _computed(evaluate, call.options[0], [keys, items], captured, pa.array(rows))
+    if call.name == "map_filter":
+        keeps = found.fill_null(False)
+        keys, items = keys.filter(keeps), items.filter(keeps)
+        counts = np.bincount(rows[keeps.to_numpy(zero_copy_only=False)], minlength=len(values))
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+    elif call.name == "transform_values":
+        items = found
+    else:
+        keys = _distinct_keys(found, rows)
+    mask = values.is_null() if values.null_count else None
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type_to_arrow(call.type), mask=mask)
+
+
+def _distinct_keys(keys: pa.Array, rows: Any) -> pa.Array:
+    if keys.null_count:
+        raise pa.ArrowInvalid("transform_keys() makes a key that is NULL")
+    if len({*zip(rows.tolist(), keys.to_pylist(), strict=True)}) < len(keys):
+        raise pa.ArrowInvalid("transform_keys() makes a key twice")
+    return keys
+
+
 LAMBDA_KERNELS = {
     "transform": _kernel(_transform),
     "filter": _kernel(_filter),
     "exists": _kernel(_quantified),
     "forall": _kernel(_quantified),
     "aggregate": _kernel(_aggregate),
+    "zip_with": _kernel(_zip_with),
+    **dict.fromkeys(("map_filter", "transform_keys", "transform_values"), _kernel(_of_map)),
 }

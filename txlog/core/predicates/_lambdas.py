@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from txlog.core.format.schema import BOOLEAN, INTEGER, Array, DataType, Field, Struct, fold_name, type_name
+from txlog.core.format.schema import BOOLEAN, INTEGER, Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.core.predicates._build import as_condition, convert
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Path, Reference, captured_name, variable_name
@@ -101,6 +101,30 @@ def _aggregate(values: Expression, first: Expression, body: Body) -> Expression:
     return Call("aggregate", arguments, found.type, (found, shown))
 
 
+def _zip_with(one: Expression, other: Expression, body: Body) -> Expression:
+    """What ``body`` makes of the elements at each place; the shorter array has nulls behind its end."""
+    found, scope = body([_array_of("zip_with", one).element, _array_of("zip_with", other).element])
+    names = ", ".join(scope.variables)
+    shown = CallSql(f"zip_with({{}}, {{}}, ({names}) -> {_escaped(_shown(found, scope))})")
+    return Call("zip_with", (one, other, *scope.captured), Array(found.type), (found, shown))
+
+
+def _of_map(name: str) -> Callable[[Expression, Body], Expression]:
+    """A function with a lambda of a key and its value."""
+
+    def make(values: Expression, body: Body) -> Expression:
+        kind = values.type
+        if not isinstance(kind, Map):
+            raise ValueError(f"{name}() takes a map, not {type_name(kind)}")
+        found, scope = body([kind.key, kind.value])
+        if name == "map_filter":
+            return _called(name, values, as_condition(found), scope, kind)
+        result = Map(found.type, kind.value) if name == "transform_keys" else Map(kind.key, found.type)
+        return _called(name, values, found, scope, result)
+
+    return make
+
+
 LAMBDA_FUNCTIONS: dict[str, tuple[tuple[int, ...], Callable[..., Expression]]] = {
     "transform": ((1, 2), _transform),
     "filter": ((1, 2), _filter),
@@ -108,5 +132,7 @@ LAMBDA_FUNCTIONS: dict[str, tuple[tuple[int, ...], Callable[..., Expression]]] =
     "forall": ((1,), _quantified("forall")),
     "aggregate": ((2,), _aggregate),
     "reduce": ((2,), _aggregate),
+    "zip_with": ((2,), _zip_with),
+    **{name: ((2,), _of_map(name)) for name in ("map_filter", "transform_keys", "transform_values")},
 }
 """Name -> how many variables the lambda, which is the last operand, may have, and what builds the expression."""

@@ -11,6 +11,7 @@ from typing import Any
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import (
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTEGER,
     LONG,
@@ -25,6 +26,7 @@ from txlog.core.format.schema import (
     type_name,
 )
 from txlog.core.predicates._build import call, convert, literal, struct_of
+from txlog.core.predicates._collection_functions import days_between
 from txlog.core.predicates._operands import Make, constant, typed
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference, Value
@@ -196,6 +198,8 @@ def _flattened(values: Expression) -> Expression:
 
 def _sequence(*bounds: Expression) -> Expression:
     kinds = {each.type for each in bounds}
+    if kinds == {DATE} and len(bounds) == 2:
+        return days_between(*bounds, 1, "day")
     if not all(map(is_integer, kinds)) or len(kinds) > 1:
         shown = ", ".join(sorted(map(type_name, kinds)))
         raise ValueError(f"sequence() takes whole numbers of one type, not {shown}: CAST them")
@@ -215,12 +219,6 @@ def _type_of(value: Expression) -> Expression:
 def _slice(values: Expression, start: Expression, length: Expression) -> Expression:
     bounds = [typed(each, INTEGER, "slice") for each in (start, length)]
     return _of_array("slice", lambda kind: kind)(values, *bounds)
-
-
-def _array_join(values: Expression, separator: Expression) -> Expression:
-    if values.type not in (Array(STRING), Array(STRING, False)):
-        raise ValueError(f"array_join() takes an array of strings, not {type_name(values.type)}")
-    return call("array_join", (values, typed(separator, STRING, "array_join")), STRING)
 
 
 def _entries(name: str) -> Make:
@@ -292,7 +290,6 @@ NESTED_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "array_position": (2, 2, _array_position),
     "array_max": (1, 1, _of_array("array_max", lambda kind: kind.element)),
     "array_min": (1, 1, _of_array("array_min", lambda kind: kind.element)),
-    "array_join": (2, 2, _array_join),
     "array_sort": (1, 1, _of_array("sort_array", lambda kind: kind, "nulls last", CallSql("array_sort({})"))),
     "sort_array": (1, 2, _sort_array),
     "slice": (3, 3, _slice),

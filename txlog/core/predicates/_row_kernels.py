@@ -258,6 +258,16 @@ def _made_date(call: Call, year: int, month: int, day: int) -> datetime.date:
         raise pa.ArrowInvalid(f"make_date({year}, {month}, {day}): {error}") from None
 
 
+def _made_timestamp(call: Call, year: int, month: int, day: int, hour: int, minute: int, second: Any) -> Any:
+    """A second of 60 is the next minute, if it has no fraction."""
+    try:
+        whole = int(second)
+        moment = datetime.datetime(year, month, day, hour, minute, 0 if second == 60 else whole)
+        return moment + datetime.timedelta(minutes=second == 60, microseconds=int((second - whole) * 1_000_000))
+    except (ValueError, OverflowError) as error:
+        raise pa.ArrowInvalid(f"make_timestamp({year}, {month}, {day}, {hour}, {minute}, {second}): {error}") from None
+
+
 # --- arrays and maps ------------------------------------------------------------------------------------------
 
 
@@ -357,10 +367,6 @@ def _got(call: Call, values: list[Any], index: int) -> Any:
     return values[index] if 0 <= index < len(values) else None
 
 
-def _joined_array(call: Call, values: list[Any], separator: str) -> str:
-    return separator.join(value for value in values if value is not None)
-
-
 def _split_part(call: Call, text: str, separator: str, place: int) -> str:
     if place == 0:
         raise pa.ArrowInvalid("split_part() of the part 0: parts begin at 1")
@@ -428,6 +434,7 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "interval_months": by_row(_interval_later),
     "last_day": by_row(_last_day),
     "make_date": by_row(_made_date),
+    "make_timestamp": by_row(_made_timestamp),
     "element_at": by_row(_element),
     "item": by_row(_item),
     "map_value": by_row(_value_of),
@@ -439,7 +446,6 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "array_max": by_row(_most),
     "array_min": by_row(_most),
     "slice": by_row(_sliced),
-    "array_join": by_row(_joined_array),
     "split_part": by_row(_split_part),
     "startswith": by_row(lambda call, text, other: text.startswith(other)),
     "endswith": by_row(lambda call, text, other: text.endswith(other)),
@@ -467,7 +473,16 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
 ROW_FALLIBLE = frozenset(
     {
         *("lpad", "rpad", "repeat", "unhex", "base64", "round", "bround"),
-        *("to_date", "to_timestamp", "add_months", "interval_months", "make_date", "element_at", "item"),
+        *(
+            "to_date",
+            "to_timestamp",
+            "add_months",
+            "interval_months",
+            "make_date",
+            "make_timestamp",
+            "element_at",
+            "item",
+        ),
         *("slice", "split_part", "array_repeat", "sequence", "like_pattern", "elt", "unbase64"),
     }
 )

@@ -24,7 +24,7 @@ from txlog.core.format.schema import (
     VOID,
     DataType,
     Decimal,
-    Primitive,
+    timestamp_of,
     type_name,
 )
 from txlog.core.format.schema_input import from_any
@@ -45,6 +45,7 @@ from txlog.core.predicates._build import (
     member,
     try_cast_to,
 )
+from txlog.core.predicates._collection_functions import days_between
 from txlog.core.predicates._functions import function
 from txlog.core.predicates._grammar import NullSafeEQ, plain_equal
 from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS, LambdaScope
@@ -103,11 +104,11 @@ _INSTEAD = {
     "Subquery": "Compute it first, and write its values",
     "Exists": "Compute it first, and write its values",
     "Interval": "Add one whole number and its unit to a date or a timestamp, such as ts + INTERVAL 3 DAYS",
-    "BitwiseRightShift": "Write a division: n div 2",
 }
 """The nearest to write for constructs that cannot be evaluated."""
 
-_FOLDS = ("aggregate", "reduce")
+_OF_TWO = ("aggregate", "reduce", "zip_with")
+"""Functions with a lambda behind two operands."""
 _OF_UNITS = {
     **dict.fromkeys(("dateadd", "date_add", "timestampadd"), moved),
     **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), between),
@@ -201,9 +202,21 @@ class SqlReader:
                 terms.append(term)
         return balanced([self.condition(term) for term in terms], And if kind is exp.And else Or)
 
+    def _like_several(self, node: exp.Expression, escape: Any) -> Predicate:
+        """``s LIKE ANY ('a%', 'b%')`` and ``ALL``: with NOT, each comparison is negated."""
+        patterns = node.expression.this
+        items = patterns.expressions if isinstance(patterns, exp.Tuple) else [getattr(patterns, "this", None)]
+        if not all(isinstance(each, exp.Literal) and each.is_string for each in items):
+            raise self._refused(node.expression, "LIKE ANY or ALL of other patterns than literal strings")
+        given = {**node.args, "expression": None}
+        terms = [self._like(type(node)(**{**given, "expression": each}), escape) for each in items]
+        return balanced(terms, Or if isinstance(node.expression, exp.Any) else And)
+
     def _like(self, node: exp.Expression, escape: Any = None) -> Predicate:
         """Newer sqlglot releases represent NOT LIKE by a flag on the node, older ones by a NOT around it."""
         self._takes(node, "this", "expression", "negate")
+        if isinstance(node.expression, exp.Any | exp.All):
+            return self._like_several(node, escape)
         operand, pattern = self.value(node.this), self.value(node.expression)
         is_text = isinstance(pattern, Value) and (isinstance(pattern.value, str) or pattern.value is None)
         if not is_text and (escape is not None or isinstance(node, exp.ILike) or pattern.type != STRING):
@@ -260,7 +273,7 @@ class SqlReader:
                 return literal(self._literal(node))
             case exp.Neg():
                 return self._negated(node)
-            case exp.BitwiseNot() | exp.BitwiseLeftShift():
+            case exp.BitwiseNot() | exp.BitwiseLeftShift() | exp.BitwiseRightShift():
                 return self._bits(node)
             case exp.Cast() if type(node) is exp.Cast:
                 return self._cast(node)
@@ -311,6 +324,11 @@ class SqlReader:
         if name == "position" and len(arguments) == 1 and isinstance(arguments[0], exp.In):  # position(a IN b)
             self._takes(arguments[0], "this", "field")
             arguments = [arguments[0].this, arguments[0].args["field"]]
+        if name == "localtimestamp" and not arguments:
+            return cast_to(self._moment(name), timestamp_of(has_zone=False))
+        if name == "sequence" and len(arguments) == 3 and isinstance(arguments[2], exp.Interval):
+            start, stop = map(self.value, arguments[:2])
+            return days_between(start, stop, *self._interval(arguments[2], 1))
         if name in _OF_UNITS and len(arguments) == 3:
             return self._of_unit(name, arguments)
         if arguments and isinstance(arguments[-1], exp.Lambda):
@@ -327,11 +345,12 @@ class SqlReader:
         return _OF_UNITS[name](str(word.name), *map(self.value, operands))
 
     def _bits(self, node: exp.Expression) -> Expression:
-        """``~n``, ``n << 2``."""
+        """``~n``, ``n << 2``, ``n >> 2``."""
         self._takes(node, "this", "expression")
         operand = self.value(node.this)
-        if isinstance(node, exp.BitwiseLeftShift):
-            return function("shiftleft", [operand, self.value(node.expression)])
+        if not isinstance(node, exp.BitwiseNot):
+            name = "shiftleft" if isinstance(node, exp.BitwiseLeftShift) else "shiftright"
+            return function(name, [operand, self.value(node.expression)])
         if not is_integer(operand.type):
             raise ValueError(f"~ takes a whole number, not {type_name(operand.type)}")
         return call("~", (operand,), operand.type, (CallSql("~{}"),))
@@ -340,7 +359,7 @@ class SqlReader:
         """``name(values, ..., x -> body)``."""
         *operands, last = arguments
         counts, make = LAMBDA_FUNCTIONS.get(name, ((), None))
-        if make is None or not isinstance(last, exp.Lambda) or len(operands) != (2 if name in _FOLDS else 1):
+        if make is None or not isinstance(last, exp.Lambda) or len(operands) != (2 if name in _OF_TWO else 1):
             raise self._refused(node, f"a lambda in {name}()")
         self._takes(last, "this", "expressions")
         names = [str(each.name) for each in last.expressions]
@@ -366,6 +385,10 @@ class SqlReader:
         return function("named_struct", pairs)
 
     def _shifted(self, moment: Expression, interval: exp.Interval, sign: int) -> Expression:
+        return shifted_by(moment, *self._interval(interval, sign))
+
+    def _interval(self, interval: exp.Interval, sign: int) -> tuple[int, str]:
+        """The number and the unit."""
         self._takes(interval, "this", "unit")
         count, unit = interval.this, interval.args.get("unit")
         if isinstance(count, exp.Neg):
@@ -373,7 +396,9 @@ class SqlReader:
         written = str(count.this) if isinstance(count, exp.Literal) else ""
         if not re.fullmatch(r"[+-]?\d{1,9}", written) or not isinstance(unit, exp.Var):
             raise self._refused(interval, "an interval other than a whole number and a unit, such as INTERVAL 3 DAYS,")
-        return shifted_by(moment, sign * int(written), str(unit.this))
+        if str(unit.this).upper().removesuffix("S") == "QUARTER":
+            raise self._refused(interval, "an interval of quarters, which Spark has none of,")
+        return sign * int(written), str(unit.this)
 
     def _moment(self, name: str) -> Expression:
         if self.scope.now is None:
@@ -507,7 +532,7 @@ class SqlReader:
 
     def _type(self, node: exp.Expression, source: DataType) -> DataType:
         wanted = node.args["to"]
-        if wanted.this.name in ("ARRAY", "MAP", "STRUCT") and isinstance(source, Primitive) and source.facts.by_package:
+        if wanted.this.name in ("ARRAY", "MAP", "STRUCT"):
             return from_any({"value": wanted.sql(dialect="databricks")}).fields[0].type
         # Those of a nested type are types themselves.
         parameters = [parameter.sql() for parameter in wanted.expressions]

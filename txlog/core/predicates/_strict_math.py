@@ -35,15 +35,15 @@ def exp(x: Any) -> Any:
     """e to the power of each number."""
     with np.errstate(all="ignore"):
         size, sign = np.abs(x), np.sign(x)
-        times = np.where(_high(size) < 0x3FF0A2B2, sign, np.trunc(1.44269504088896338700 * x + 0.5 * sign))
-        times = np.where((_high(size) > 0x3FD62E42) & np.isfinite(x), times, 0.0)
+        times = np.where(high_word(size) < 0x3FF0A2B2, sign, np.trunc(1.44269504088896338700 * x + 0.5 * sign))
+        times = np.where((high_word(size) > 0x3FD62E42) & np.isfinite(x), times, 0.0)
         high, low = x - times * _LN2_HIGH, times * _LN2_LOW
         rest = high - low
         square = rest * rest
-        c = rest - square * _polynomial(square, _OF_EXP)
+        c = rest - square * polynomial(square, _OF_EXP)
         near_zero = 1.0 - ((rest * c) / (c - 2.0) - rest)
         found = np.ldexp(1.0 - ((low - (rest * c) / (2.0 - c)) - high), times.astype(np.int32))
-        found = np.where(times == 0, np.where(_high(size) < 0x3E300000, 1.0 + x, near_zero), found)
+        found = np.where(times == 0, np.where(high_word(size) < 0x3E300000, 1.0 + x, near_zero), found)
         found = np.where(x > _EXP_LARGEST, np.inf, np.where(x < _EXP_LEAST, 0.0, found))
         return np.where(np.isnan(x), x, found)
 
@@ -55,11 +55,11 @@ def log(x: Any) -> Any:
         above = (mantissa + 0x95F64) & 0x100000  # whether it counts as less than 1, of the next exponent
         exponent = exponent + (above >> 20)
         times = exponent.astype(np.float64)
-        f = _with_high(_normal(x), mantissa | (above ^ 0x3FF00000)) - 1.0
+        f = with_high_word(_normal(x), mantissa | (above ^ 0x3FF00000)) - 1.0
         s = f / (2.0 + f)
         z = s * s
         w = z * z
-        r = z * _polynomial(w, _OF_LOG_ODD) + w * _polynomial(w, _OF_LOG_EVEN)
+        r = z * polynomial(w, _OF_LOG_ODD) + w * polynomial(w, _OF_LOG_EVEN)
         half = 0.5 * f * f
         low = times * _LN2_LOW
         near = times * _LN2_HIGH - ((half - (s * (half + r) + low)) - f)
@@ -79,7 +79,7 @@ def log10(x: Any) -> Any:
         exponent, mantissa = _parts(x)
         below = (exponent < 0).astype(np.int64)
         times = (exponent + below).astype(np.float64)
-        scaled = _with_high(_normal(x), mantissa | ((0x3FF - below) << 20))
+        scaled = with_high_word(_normal(x), mantissa | ((0x3FF - below) << 20))
         z = times * 3.69423907715893078616e-13 + 4.34294481903251816668e-01 * log(scaled)
         found = z + times * 3.01029995663611771306e-01
         found = np.where(x == 0, -np.inf, np.where(x < 0, np.nan, found))
@@ -114,7 +114,7 @@ def _power_of_size(size: Any, y: Any) -> Any:
     """2 to the power of ``y * log2(size)``, where the logarithm and the product have more bits than a double."""
     is_huge = np.abs(y) > 2147485695.9995117  # then only a number next to 1 has a power that is no zero or infinity
     high, low = (np.where(is_huge, *parts) for parts in zip(_log2_near_one(size), _log2(size), strict=True))
-    first = _cut(y)
+    first = cut(y)
     low = (y - first) * high + y * low
     high = first * high
     z = low + high
@@ -133,14 +133,14 @@ def _log2_near_one(size: Any) -> tuple[Any, Any]:
     w = (t * t) * (0.5 - t * (0.3333333333333333333333 - t * 0.25))
     u = 1.44269502162933349609 * t
     v = t * 1.92596299112661746887e-08 - w * 1.44269504088896338700
-    high = _cut(u + v)
+    high = cut(u + v)
     return high, v - (high - u)
 
 
 def _log2(size: Any) -> tuple[Any, Any]:
     """The logarithm to the base 2 as a sum of two doubles."""
     scaled = np.where(size < np.finfo(np.float64).tiny, size * 2.0**53, size)
-    word = _high(scaled)
+    word = high_word(scaled)
     times = (word >> 20) - 0x3FF - np.where(scaled != size, 53, 0)
     mantissa = word & _MANTISSA
     is_middle = (mantissa > 0x3988E) & (mantissa < 0xBB67A)  # between the roots of 3/2 and 3
@@ -148,23 +148,23 @@ def _log2(size: Any) -> tuple[Any, Any]:
     times = (times + is_upper).astype(np.float64)
     word = (mantissa | 0x3FF00000) - np.where(is_upper, 0x100000, 0)
     near = np.where(is_middle, 1.5, 1.0)
-    whole = _with_high(scaled, word)
+    whole = with_high_word(scaled, word)
     u, v = whole - near, 1.0 / (whole + near)
     ss = u * v
-    s_high = _cut(ss)
-    sum_high = _with_high(
+    s_high = cut(ss)
+    sum_high = with_high_word(
         np.zeros_like(size), ((word >> 1) | 0x20000000) + 0x00080000 + np.where(is_middle, 1 << 18, 0)
     )
     sum_low = whole - (sum_high - near)
     s_low = v * ((u - s_high * sum_high) - s_high * sum_low)
     square = ss * ss
-    r = square * square * _polynomial(square, _OF_POWER)
+    r = square * square * polynomial(square, _OF_POWER)
     r = r + s_low * (s_high + ss)
     square = s_high * s_high
-    t_high = _cut(3.0 + square + r)
+    t_high = cut(3.0 + square + r)
     t_low = r - ((t_high - 3.0) - square)
     u, v = s_high * t_high, s_low * t_high + t_low * ss
-    p_high = _cut(u + v)
+    p_high = cut(u + v)
     p_low = v - (p_high - u)
     z_high = 9.61796700954437255859e-01 * p_high
     z_low = (
@@ -173,27 +173,27 @@ def _log2(size: Any) -> tuple[Any, Any]:
         + np.where(is_middle, 1.35003920212974897128e-08, 0.0)
     )
     of_near = np.where(is_middle, 5.84962487220764160156e-01, 0.0)
-    high = _cut(((z_high + z_low) + of_near) + times)
+    high = cut(((z_high + z_low) + of_near) + times)
     return high, z_low - (((high - times) - of_near) - z_high)
 
 
 def _power_of_two(high: Any, low: Any, z: Any) -> Any:
     """2 to the power of ``high + low``, whose sum is ``z``."""
-    cut = np.abs(_cut(z))
-    times = np.where(cut > 0.5, np.copysign(np.floor(cut + 0.5), z), 0.0)
+    size = np.abs(cut(z))
+    times = np.where(size > 0.5, np.copysign(np.floor(size + 0.5), z), 0.0)
     high = high - times
-    t = _cut(low + high)
+    t = cut(low + high)
     u = t * 6.93147182464599609375e-01
     v = (low - (t - high)) * 6.93147180559945286227e-01 + t * -1.90465429995776804525e-09
     z = u + v
     w = v - (z - u)
     t = z * z
-    c = z - t * _polynomial(t, _OF_EXP)
+    c = z - t * polynomial(t, _OF_EXP)
     r = (z * c) / (c - 2.0) - (w + z * w)
     return np.ldexp(1.0 - (r - z), times.astype(np.int32))
 
 
-def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+def polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
     *rest, found = coefficients
     total: Any = found
     for coefficient in reversed(rest):
@@ -205,17 +205,17 @@ def _bits(x: Any) -> Any:
     return np.ascontiguousarray(x, np.float64).view(np.int64)
 
 
-def _high(x: Any) -> Any:
+def high_word(x: Any) -> Any:
     """The first 32 bits."""
     return _bits(x) >> 32
 
 
-def _cut(x: Any) -> Any:
+def cut(x: Any) -> Any:
     """The number whose last 32 bits are zero."""
     return (_bits(x) & _HIGH_WORD).view(np.float64)
 
 
-def _with_high(x: Any, word: Any) -> Any:
+def with_high_word(x: Any, word: Any) -> Any:
     return ((_bits(x) & 0xFFFFFFFF) | (word << 32)).view(np.float64)
 
 
@@ -226,5 +226,5 @@ def _normal(x: Any) -> Any:
 
 def _parts(x: Any) -> tuple[Any, Any]:
     """The exponent, and the first 20 bits behind the leading one."""
-    word = _high(_normal(x))
+    word = high_word(_normal(x))
     return (word >> 20) - 1023 - np.where(np.abs(x) < np.finfo(np.float64).tiny, 54, 0), word & _MANTISSA

@@ -71,8 +71,12 @@ def _arrays_in_a_row(values: Sequence[Expression]) -> Expression:
 
 def _concat_ws(separator: Expression, *values: Expression) -> Expression:
     """The texts, and those in arrays."""
-    texts = [each if each.type in _TEXTS else _as_text(each, "concat_ws") for each in values]
+    texts = [_texts_of(each) if isinstance(each.type, Array) else _as_text(each, "concat_ws") for each in values]
     return call("concat_ws", [_as_text(separator, "concat_ws"), *texts], STRING)
+
+
+def _texts_of(values: Expression) -> Expression:
+    return values if values.type in _TEXTS else cast_to(values, Array(STRING))
 
 
 _TEXTS = (Array(STRING), Array(STRING, contains_null=False))
@@ -222,10 +226,18 @@ def _split(text: Expression, pattern: Expression, limit: Expression | None = Non
     if not separator and count > 0:
         raise ValueError("split() into letters takes no limit")
     if separator and java_pattern(written) != java_pattern(re.sub(r"([^0-9A-Za-z])", r"\\\1", separator)):
-        raise ValueError(f"split() takes a text that separates, its special signs escaped, and not {written!r}")
+        return _split_by_pattern(text, written, limit, count)
     sql = CallSql.of("split({}, ", *((written,) if limit is None else (written, count)), after=")")
     options = separator, count, sql
     return Call("split", (typed(text, STRING, "split"),), Array(STRING, contains_null=False), options)
+
+
+def _split_by_pattern(text: Expression, written: str, limit: Expression | None, count: int) -> Expression:
+    read = java_pattern(written, is_test=False, captures=False)
+    if matches_empty(read):
+        raise ValueError(f"split() takes a pattern that does not match an empty string, unlike {written!r}")
+    sql = CallSql.of("split({}, ", *((written,) if limit is None else (written, count)), after=")")
+    return Call("split_regex", (typed(text, STRING, "split"),), Array(STRING, contains_null=False), (read, count, sql))
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------

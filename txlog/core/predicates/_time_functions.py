@@ -26,8 +26,8 @@ from txlog.core.predicates._build import arithmetic, call, cast_to, clock_of, co
 from txlog.core.predicates._calendar_kernels import DAYS_OF_WEEK, UNITS_BETWEEN
 from txlog.core.predicates._operands import Make, constant, day, instant, moment, of_types, typed
 from txlog.core.predicates._time_patterns import TIME_PATTERNS, pattern_parts
-from txlog.core.predicates.terms.tree import CallSql, Expression, Value
-from txlog.core.predicates.terms.types import is_integer
+from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Value
+from txlog.core.predicates.terms.types import is_floating, is_integer, is_numeric
 from txlog.core.predicates.terms.values import fit, parse_timestamp
 from txlog.core.predicates.terms.zones import current_zone
 
@@ -283,6 +283,23 @@ def between(unit: str, start: Expression, end: Expression) -> Expression:
 
 _UNITS_OF_EPOCH: dict[str, Any] = {"seconds": 1_000_000, "millis": 1000, "micros": 1}
 
+
+def _to_timestamp_ntz(value: Expression, pattern: Expression | None = None) -> Expression:
+    if pattern is None:
+        return cast_to(value, TIMESTAMP_NTZ)
+    return _parsed("to_timestamp", value, pattern, TIMESTAMP_NTZ)
+
+
+def _make_timestamp(*parts: Expression) -> Expression:
+    """``make_timestamp(year, month, day, hour, minute, second)``."""
+    *whole, second = parts
+    numbers = [typed(each, INTEGER, "make_timestamp") for each in whole]
+    if not is_numeric(second.type) or is_floating(second.type):
+        raise ValueError(f"make_timestamp() takes seconds as a whole number or a decimal, not {type_name(second.type)}")
+    clock = Call("make_timestamp", (*numbers, convert(second, Decimal(16, 6))), TIMESTAMP_NTZ)
+    return convert(clock, TIMESTAMP)
+
+
 TIME_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "date_add": (2, 2, _shifted("date_add", "days")),
     "date_sub": (2, 2, _shifted("date_sub", "days")),
@@ -295,6 +312,8 @@ TIME_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "make_date": (3, 3, of_types("make_date", (INTEGER, INTEGER, INTEGER), DATE)),
     "to_date": (1, 2, _to_date),
     "to_timestamp": (1, 2, _to_timestamp),
+    "to_timestamp_ntz": (1, 2, _to_timestamp_ntz),
+    "make_timestamp": (6, 6, _make_timestamp),
     "date_trunc": (2, 2, _date_trunc),
     "trunc": (2, 2, _trunc),
     "date_format": (2, 2, _date_format),

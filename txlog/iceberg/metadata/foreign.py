@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from txlog.core.format.column_mapping import ID_KEY, NESTED_IDS_KEY, PHYSICAL_NAME_KEY
-from txlog.core.format.schema import PRIMITIVES, VARIANT, Array, DataType, Decimal, Field, Map, Primitive, Struct
+from txlog.core.format.schema import PRIMITIVES, Array, DataType, Decimal, Field, Map, Primitive, Struct
 from txlog.core.util import pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
@@ -22,10 +22,7 @@ __all__ = ["ForeignTable", "foreign_table"]
 
 _NEWEST_FORMAT = 3
 _FIRST_PARTITION_ID = 1000
-_TYPES = {
-    **{facts.iceberg: Primitive(name) for name, facts in PRIMITIVES.items() if facts.is_ordered},
-    VARIANT.facts.iceberg: VARIANT,
-}
+_TYPES = {facts.iceberg: Primitive(name) for name, facts in PRIMITIVES.items() if facts.iceberg}
 _DECIMAL = pattern(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = pattern(r"fixed\[\d+\]")
 

@@ -17,7 +17,6 @@ from txlog.core.format.column_mapping import field_id, nested_ids, physical_name
 from txlog.core.format.schema import (
     COLLATIONS_KEY,
     PRIMITIVES,
-    VARIANT,
     Array,
     DataType,
     Decimal,
@@ -167,7 +166,7 @@ class _Conversion:
                 pair = {"key-id": key_id, "key": key_type, "value-id": value_id, "value": value_type}
                 return {"type": "map", **pair, "value-required": not value_contains_null}, [key_mapped, value_mapped]
         kind = self._primitive(data_type, place.names)
-        if place.has_statistics and data_type != VARIANT:
+        if place.has_statistics and not (isinstance(data_type, Primitive) and data_type.facts.by_package):
             self.out.leaves.append(IcebergLeaf(place.path, data_type, self.out.ids[place.path]))
         return kind, []
 
@@ -192,8 +191,10 @@ class _Conversion:
         return number
 
     def _primitive(self, data_type: DataType, names: tuple[str, ...]) -> str:
-        if data_type == VARIANT and self.format_version < 3:
-            raise _refused(names, "is a variant, which needs Iceberg format version 3: set txlog.iceberg to v3")
+        first = data_type.facts.iceberg_from if isinstance(data_type, Primitive) else 1
+        if self.format_version < first:
+            needed = f"needs Iceberg format version {first}: set txlog.iceberg to v{first}"
+            raise _refused(names, f"is a {type_name(data_type)}, which {needed}")
         if isinstance(data_type, Primitive) and not data_type.facts.iceberg:
             raise _refused(names, f"is of type {type_name(data_type)}, which Iceberg readers do not support")
         return kind_of(data_type)

@@ -20,14 +20,13 @@ from txlog.core.changes.tasks import PartSource, SourceShape, SourceSpec, TaskTa
 from txlog.core.format.schema import (
     BINARY,
     LONG,
-    VARIANT,
     Field,
     Struct,
     backquoted,
     fold_name,
+    has_package_type,
     to_arrow,
     type_to_arrow,
-    types_in,
 )
 from txlog.core.row_rules import compared_as
 from txlog.core.wording import argument, setting
@@ -137,8 +136,8 @@ def prepare_source(
             if num_rows < num_given:
                 keyed = _kept(_last_of_each_key(keyed, spec, shape), copies)
         few = None
-        # PySpark's toArrow takes no column of variants with a null; tasks get the rows as they are.
-        if facts["bytes"] <= SMALL_BYTES and VARIANT not in types_in(shape.schema):
+        # PySpark's toArrow takes no column of a package's type with a null; tasks get the rows as they are.
+        if facts["bytes"] <= SMALL_BYTES and not has_package_type(shape.schema):
             few = part_source(keyed.select(NUMBER, DATA).toArrow())
     return keyed, SourceSummary(spec, shape, num_rows, num_given, tuple(ends), few)
 

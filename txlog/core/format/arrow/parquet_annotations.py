@@ -16,7 +16,7 @@ import pyarrow as pa
 from txlog.core.format.arrow.parquet_splice import footer_of, tail_of
 from txlog.core.format.schema import as_variant_struct, is_variant_struct
 
-__all__ = ["AnnotatingSink", "variant_groups", "with_variants"]
+__all__ = ["AnnotatingSink", "annotated_groups", "with_variants"]
 
 Group: TypeAlias = tuple[str, ...]
 
@@ -25,7 +25,7 @@ _VARIANT = (_STRUCT, {16: (_STRUCT, {1: (_BYTE, b"\1")})})
 """``LogicalType`` with ``VariantType`` of version 1."""
 
 
-def variant_groups(schema: pa.Schema) -> frozenset[Group]:
+def annotated_groups(schema: pa.Schema) -> frozenset[Group]:
     """The groups of a file's Parquet schema that are variants, by their path of names."""
     nested = [member for member in schema if pa.types.is_nested(member.type)]
     return frozenset(path for member in nested for path in _groups((member.name,), member.type))

@@ -72,9 +72,9 @@ class _AnnotatedWriter:
 def open_writer(sink: Any, schema: pa.Schema, metadata_collector: list[Any], **arguments: Any) -> Any:
     """A ``ParquetWriter``: `write_table`, `close` and ``is_open``. Raises OSError, pa.ArrowException."""
     if any(pa.types.is_nested(member.type) for member in schema):
-        from txlog.core.format.arrow.parquet_annotations import AnnotatingSink, variant_groups
+        from txlog.core.format.arrow.parquet_annotations import AnnotatingSink, annotated_groups
 
-        groups = variant_groups(schema)
+        groups = annotated_groups(schema)
         if groups:
             annotating = AnnotatingSink(sink, groups)
             return _AnnotatedWriter(

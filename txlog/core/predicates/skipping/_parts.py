@@ -1,4 +1,4 @@
-"""Conditions on parts of columns whose type a package brings, such as ``variant_get(v, '$.a', 'int') > 5``: the package
+"""Conditions on parts of columns whose type a package brings, compared by a function of it: the package
 finds the bounds of the part in the statistics of the column.
 
 In: a bound predicate. Out: the same with each such part as a column of its own, and a schema that has it; and the

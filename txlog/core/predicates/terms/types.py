@@ -23,6 +23,7 @@ from txlog.core.format.schema import (
     Map,
     Primitive,
     Struct,
+    fold_name,
     places_by_name,
     type_to_arrow,
     types_in,
@@ -145,6 +146,15 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return True
     if is_numeric(source) and is_numeric(target):
         return True
+    match source, target:
+        case Array(), Array():
+            return can_cast(source.element, target.element)
+        case Map(), Map():
+            return can_cast(source.key, target.key) and can_cast(source.value, target.value)
+        case Struct(), Struct():  # Spark takes the fields in order, and txlog by their names
+            names = [[fold_name(name) for name in each.names] for each in (source, target)]
+            pairs = zip(source.fields, target.fields, strict=False)
+            return names[0] == names[1] and all(can_cast(one.type, other.type) for one, other in pairs)
     if target == STRING:
         return is_numeric(source) or source in (BOOLEAN, *TIMES) or _is_shown(source)
     if source == STRING:

@@ -102,9 +102,7 @@ def fit(value: Any, data_type: DataType, zone: str = UTC) -> FittedLiteral:
 
 def next_part(data_type: DataType) -> str:
     """The end of an error about a part of a value without elements: how its parts are written, if it has some."""
-    return (
-        ". A part of a variant is v:name or v:[0], with a type as in v:name::int" if data_type == delta.VARIANT else ""
-    )
+    return data_type.facts.part_hint if isinstance(data_type, delta.Primitive) else ""
 
 
 def next_comparison(data_type: DataType) -> str:
@@ -113,8 +111,8 @@ def next_comparison(data_type: DataType) -> str:
         return ": in SQL, array_contains(c, value), c[0] = value and size(c) = number compare what an array c holds"
     if isinstance(data_type, delta.Map):
         return ": in SQL, c['key'] = value and size(c) = number compare what a map c holds"
-    if data_type == delta.VARIANT:
-        return ": in SQL, v:part::int = value compares a part of a variant v, as a type"
+    if isinstance(data_type, delta.Primitive):
+        return data_type.facts.comparison_hint
     if isinstance(data_type, delta.Struct):
         name = next(iter(data_type.names), "field")
         return f": compare its fields, as c.{name} = value in SQL, or txlog.col('c', {name!r}) == value"
