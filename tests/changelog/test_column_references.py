@@ -1,12 +1,16 @@
-"""Merge engines name columns, which are then neither dropped nor renamed."""
+"""Merge engines name columns, which are then not dropped, and their properties follow a new name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
 import txlog
 from tests.core.definition.test_column_references import places
 from txlog.core.definition._column_references import with_new_name
+from txlog.errors import InvalidInputError
 from txlog.table import Table
 
 
@@ -37,3 +41,30 @@ def test_clustering_and_merge_engines_refer_to_columns(tmp_path: Path) -> None:
     table.rename_column("w", "w2")
     table.rename_column("q", "q2")
     assert txlog.Table.open(table.uri).snapshot().properties["txlog.fields.q2.aggregate-function"] == "sum"
+
+
+def test_the_properties_of_an_engine_follow_the_new_name_of_a_column(tmp_path: Path) -> None:
+    properties = {
+        "delta.dataSkippingStatsColumns": "id,s.a,v",
+        "txlog.merge-engine": "partial-update",
+        "txlog.fields.g.sequence-group": "v,w",
+        "txlog.fields.v.aggregate-function": "sum",
+    }
+    schema = "id int, s struct<a: int>, v int, w int, g int"
+    table = Table.create(tmp_path / "t", schema, properties=properties, cluster_by=["id", "s.a"], column_mapping="name")
+    for column, name in (("id", "key"), ("s.a", "b.c"), ("v", "value"), ("g", "seq")):
+        table.rename_column(column, name)
+    kept = {key: value for key, value in table.snapshot().properties.items() if "olumnMapping" not in key}
+    assert kept == {
+        "delta.dataSkippingStatsColumns": "key,s.`b.c`,value",
+        "txlog.merge-engine": "partial-update",
+        "txlog.fields.seq.sequence-group": "value,w",
+        "txlog.fields.value.aggregate-function": "sum",
+    }
+    table.upsert(pa.table({"key": [1], "value": [2], "w": [3], "seq": [1], "s": [{"b.c": 1}]}), ["key"])
+    table.upsert(pa.table({"key": [1], "value": [2], "w": [4], "seq": [2], "s": [{"b.c": 1}]}), ["key"])
+    assert table.to_arrow(["key", "value", "w"]).to_pylist() == [{"key": 1, "value": 4, "w": 4}]
+    with pytest.raises(InvalidInputError, match=r"clustered by key"):
+        table.drop_columns("key")
+    with pytest.raises(InvalidInputError, match=r"txlog\.fields\.seq\.sequence-group = value,w names value"):
+        table.drop_columns("value")

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
 
 import txlog
 from tests.core.util.test_arguments import ROWS
@@ -23,3 +27,12 @@ def test_the_numbers_of_a_file_may_be_of_another_library(tmp_path: Path) -> None
         transaction.add(AddFile("copy.parquet", {}, size, np.int64(1), True, stats=live["stats"]))  # type: ignore[arg-type]
     line = json.loads(Path(table.uri, "_delta_log", f"{2:020d}.json").read_text().splitlines()[1])
     assert (line["add"]["size"], line["add"]["modificationTime"]) == (live["size"], 1)
+
+
+@pytest.mark.parametrize("data", [made({"id": ["hidden"]}) for made in (pa.table, pl.DataFrame, pd.DataFrame)])
+def test_data_in_place_of_a_path_is_shown_by_type_only(tmp_path: Path, data: Any) -> None:
+    table = txlog.Table.create(tmp_path / "t", ROWS.schema)
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        table.add_files([data])
+    assert "hidden" not in str(caught.value)
+    assert len(caught.value.message) < 300

@@ -238,9 +238,6 @@ def test_the_columns_that_keep_row_ids_are_not_set_or_unset_by_properties(tmp_pa
         txn.set_properties({key.lower(): "other"})
     with refused:
         table.set_properties({"delta.enableRowTracking": "false", key: "other"})
-    table.clone(tmp_path / "clone", properties={key: "other"})
-    with refused:
-        table.clone(tmp_path / "clone", mode="replace", properties={key: "another"})
     with pytest.raises(InvalidInputError, match=f"{key} = v, and the table has a column of this name"):
         Table.create(tmp_path / "new", SCHEMA, (), {**TRACKED, key: "V"})
     Table.create(tmp_path / "new", SCHEMA, (), dict(table.snapshot().properties))

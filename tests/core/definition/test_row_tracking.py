@@ -171,8 +171,6 @@ def test_row_tracking_is_not_suspended_while_the_table_promises_row_ids(tmp_path
         table.set_properties(suspended)
     with refused, table.transaction() as txn:
         txn.set_properties(suspended)
-    with refused:
-        table.clone(tmp_path / "clone", properties=suspended)
     table.append(rows(99))
     tracks(table)
     table.set_properties({"delta.enableRowTracking": "false", **suspended})

@@ -97,7 +97,6 @@ CALLS: dict[str, Callable[[txlog.Table, Any], Any]] = {
     "a table": lambda table, data: txlog.Sink(data, "app"),
     "a task": lambda table, data: txlog.Sink(table, "app").prepare(1, [data]),
     "a committable": lambda table, data: txlog.Sink(table, "app").stage(data),
-    "paths": lambda table, data: table.add_files([data]),
 }
 
 
