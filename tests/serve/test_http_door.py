@@ -126,6 +126,20 @@ def test_a_json_array_or_one_object_are_rows_with_their_digits(tmp_path: Path) -
     assert (first["s"], first["price"]) == ("a,]}\n[", Decimal(digits))
 
 
+@pytest.mark.parametrize("kind", [JSON, "application/json"])
+def test_bodies_that_ended_the_process_are_refused(kind: str, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    bodies = [b"null", b"[null]", b" null{}", b'{"id": 1}\r\n\tnull\n', b"[" * 9_000, b'[{"id":' + b"[" * 9_000]
+    with door(tmp_path) as (http_door, _):
+        for body in bodies:
+            refused = ask(http_door, "/tables/events/rows", body, kind)
+            assert refused.status == 422, body[:20]
+            assert ("is no JSON object, but null" in refused.said["message"]) == (b"null" in body)
+        aside = ask(http_door, "/tables/events/rows?quarantine=bad", b'null\n{"id": 1}\n', kind)
+        assert (aside.said["rows"], aside.said["quarantined"]) == (1, 1)
+    assert ids(table) == [1]
+
+
 def test_a_stream_is_numbered_and_asked_for(tmp_path: Path) -> None:
     table = create(tmp_path)
     with door(tmp_path, journal=tmp_path / "journal") as (http_door, _):

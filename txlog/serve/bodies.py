@@ -37,6 +37,7 @@ for none of the types of forms."""
 
 _APPENDS = How()
 _NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
+_NULL_LINE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t\r]*n", re.MULTILINE)
 _BLOCK_BYTES = 4 << 20
 """The reader finds out about columns by so many bytes."""
 _ARRAY_BYTES = 4 << 20
@@ -98,7 +99,7 @@ def _as_lines(body: bytes, *, is_strict: bool) -> bytes:
             if first == b"["
             else [msgspec.json.decode(body, type=msgspec.Raw)]
         )
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         if first == b"[" and is_strict:
             raise InvalidInputError(f"the body begins as a JSON array, and is none: {error}") from None
         return body
@@ -130,6 +131,10 @@ def _require_few_columns(body: bytes, kind: str, table: txlog.Table) -> None:
 
 
 def _text(body: bytes, kind: str, table: txlog.Table, how: How = _APPENDS) -> pa.RecordBatch:
+    null = _NULL_LINE.search(body) if kind == "json" else None
+    if null is not None:  # pyarrow 26 ends the process if a block of lines begins so
+        line = body.count(b"\n", 0, null.end())
+        raise InvalidInputError(f"the rows: row {line:,}, counting from 0, is no JSON object, but null")
     state = open_table_of(table).known_state()
     schema = state.schema
     # A merge engine says itself what a null means.
