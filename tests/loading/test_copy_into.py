@@ -805,3 +805,12 @@ def test_what_marks_a_folder_of_a_bucket_is_no_file_to_load() -> None:
         assert sorted(done.files) == ["other/b.csv", "sub/a.csv"]
         assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
         assert table.copy_into("s3://bucket/in", format="csv").files == ()
+
+
+@pytest.mark.parametrize("text", ["null", "\n null\n{}", '\ufeffnull\n{"id": 1}\n'])
+def test_a_file_of_json_that_begins_with_null_is_refused_and_does_not_end_the_process(
+    text: str, table: Table, folder: Path
+) -> None:
+    put(folder, "a.jsonl", text)
+    with pytest.raises(InvalidInputError, match=r"a\.jsonl: its first line is null"):
+        table.copy_into(folder, format="json")

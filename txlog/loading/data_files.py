@@ -46,6 +46,7 @@ _FORMAT_OF_SUFFIX = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+_HEAD_BYTES = 1 << 16
 _BLOCK_BYTES = 4 << 20
 """How much text Arrow parses at once. The first block decides about types, and a row fits in a block. That block is
 parsed when a file is inspected and again when it is read: with 16 MiB, files of 8 MiB took a third longer."""
@@ -377,6 +378,14 @@ class _DataFile(msgspec.Struct, frozen=True):
 
         return schema, batches()
 
+    def _require_object_first(self) -> None:
+        """Refuse a file that begins with null, at which pyarrow 26 ends the process."""
+        with self._decompressed(self.source.open()) as source:
+            if bytes(source.read(_HEAD_BYTES)).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"n"):
+                raise InvalidInputError(
+                    f"{self.name}: its first line is null, and no JSON object: a row is an object", path=self.name
+                )
+
     def _late_column(self, names: Collection[str]) -> tuple[int, str] | None:
         """The first line of a JSON file with another column than these, and the column."""
         with contextlib.suppress(ValueError), self._decompressed(self.source.open()) as source:
@@ -387,6 +396,8 @@ class _DataFile(msgspec.Struct, frozen=True):
         return None
 
     def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
+        if self.format == "json":
+            self._require_object_first()
         read = self._csv_reader if self.format == "csv" else self._json_reader
         optional = self.text_format.optional | self.of_folders if self.format == "json" else frozenset()
         types = {name: kind for name, kind in self._readable_types.items() if name not in optional}
