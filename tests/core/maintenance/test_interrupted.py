@@ -87,8 +87,16 @@ def calls_of(operation: Operation) -> int:
     with ambient.use(StoppedClock()) as clock:
         assert isinstance(clock, StoppedClock)
         world, seen = World(clock), []
-        operation(world.open(lambda call: seen.append(call)))
+        to_its_end(operation, world.open(lambda call: seen.append(call)))
         return len(seen)
+
+
+def to_its_end(operation: Operation, table: txlog.Table) -> None:
+    """Run it, and wait for the thread that follows its commit."""
+    try:
+        operation(table)
+    finally:
+        table._open_table.post_commit.drain()
 
 
 @FAULTS
@@ -106,7 +114,7 @@ def test_a_process_that_dies_at_any_call_leaves_a_whole_table(operation: Operati
                 return Fault(fault) if len(seen) == step else None
 
             with contextlib.suppress(Crashed):  # the last call may be one of the thread that follows a commit
-                operation(world.open(decide))
+                to_its_end(operation, world.open(decide))
             assert len(seen) >= step
             table = world.check()
             assert txlog.Sink(table, "app").recover().results[1].outcome == "committed"
@@ -139,7 +147,7 @@ def test_a_rewrite_that_dies_at_any_call_neither_loses_nor_repeats_a_row(operati
                 return Fault(fault) if len(seen) == step else None
 
             with contextlib.suppress(Crashed):
-                operation(world.open(decide))
+                to_its_end(operation, world.open(decide))
             total = total or len(seen)
             table = world.check()
             assert ids(table) == [4, 6]
