@@ -136,7 +136,7 @@ def test_decimals_of_up_to_18_digits_are_integers_in_files_as_spark_writes_them(
     assert {*stats["minValues"].values()} == {-9.99}
     assert {*stats["maxValues"].values()} == {500}
     least, most = "min(d9), min(d10), min(d18), min(d19)", "max(d9), max(d10), max(d18), max(d19)"
-    found = duckdb.sql(f"SELECT {least}, {most} FROM read_parquet('{tmp_path}/*.parquet')").fetchone()
+    (found,) = duckdb.sql(f"SELECT {least}, {most} FROM read_parquet('{tmp_path}/*.parquet')").fetchall()
     assert found == (*[SUMS[0]] * 4, *[SUMS[-1]] * 4)
     assert [table.count(f"d{digits} > 0") for digits in (9, 10, 18, 19)] == [2] * 4
     assert pl.scan_delta(str(tmp_path)).select("d9", "d18").collect().to_arrow().column("d18").to_pylist() == [
