@@ -570,6 +570,12 @@ def test_a_parameter_of_a_statement_has_the_type_and_the_name_that_spark_gives_i
         assert rows(catalog, "table t") == [(expected.split()[0],)]
 
 
+def test_a_cast_with_colons_is_named_as_one_with_the_word(catalog: txlog.Catalog) -> None:
+    text = "select '2026-11-20'::date, cast('2026-11-20' as date), date '2026-11-20'"
+    cast = "CAST(2026-11-20 AS DATE)"
+    assert txlog.sql(text, catalog).read_all().schema.names == [cast, cast, "DATE '2026-11-20'"]
+
+
 def test_a_sign_and_a_suffix_of_a_number_are_named_as_in_spark(catalog: txlog.Catalog) -> None:
     expected = {
         "+5": ("(+ 5)", 5),

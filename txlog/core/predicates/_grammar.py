@@ -106,6 +106,12 @@ def _with_names(tokens: list[Token]) -> list[Token]:
     return found
 
 
+def _shown_as_cast(cast: Any) -> Any:
+    """With the argument that ``CAST`` leaves, and ``DATE '...'``, which is a cast to sqlglot too, does not."""
+    cast.args.setdefault("action", None)
+    return cast
+
+
 class ExpressionDialect(Databricks):
     """Databricks' grammar with the SQL standard's quotes. Function calls stay as they are written.
 
@@ -119,6 +125,12 @@ class ExpressionDialect(Databricks):
 
     class Parser(Databricks.Parser):  # type: ignore[valid-type, misc]
         EQUALITY = {**Databricks.Parser.EQUALITY, TokenType.NULLSAFE_EQ: NullSafeEQ}  # noqa: RUF012
+        COLUMN_OPERATORS = {  # noqa: RUF012
+            **Databricks.Parser.COLUMN_OPERATORS,
+            TokenType.DCOLON: lambda self, this, to: _shown_as_cast(
+                Databricks.Parser.COLUMN_OPERATORS[TokenType.DCOLON](self, this, to)
+            ),
+        }
         FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
         FUNCTION_PARSERS = {  # noqa: RUF012
             **{name: each for name, each in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS},
