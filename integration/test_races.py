@@ -156,7 +156,7 @@ def test_processes_that_are_killed_on_an_object_store_lose_and_repeat_nothing(
         *_race(tmp_path, 3, 12, place=any_s3_location),
         *_race(tmp_path, 3, 12, "txlog.sink", any_s3_location, first=3),
     ]
-    _run_and_judge(races, kills=8, seed=seed, pause_s=0.25, record_property=record_property)
+    _run_and_judge(races, kills=8, seed=seed, pause_s=0.1, record_property=record_property)
 
 
 def test_concurrently_killed_txlog_and_deltalake_processes_lose_and_repeat_nothing(
