@@ -106,12 +106,6 @@ def _with_names(tokens: list[Token]) -> list[Token]:
     return found
 
 
-def _shown_as_cast(cast: Any) -> Any:
-    """With the argument that ``CAST`` leaves, and ``DATE '...'``, which is a cast to sqlglot too, does not."""
-    cast.args.setdefault("action", None)
-    return cast
-
-
 class ExpressionDialect(Databricks):
     """Databricks' grammar with the SQL standard's quotes. Function calls stay as they are written.
 
@@ -127,9 +121,7 @@ class ExpressionDialect(Databricks):
         EQUALITY = {**Databricks.Parser.EQUALITY, TokenType.NULLSAFE_EQ: NullSafeEQ}  # noqa: RUF012
         COLUMN_OPERATORS = {  # noqa: RUF012
             **Databricks.Parser.COLUMN_OPERATORS,
-            TokenType.DCOLON: lambda self, this, to: _shown_as_cast(
-                Databricks.Parser.COLUMN_OPERATORS[TokenType.DCOLON](self, this, to)
-            ),
+            TokenType.DCOLON: lambda self, this, to: self._cast_by_colons(this, to),
         }
         FUNCTIONS = {}  # type: ignore[var-annotated]  # noqa: RUF012
         FUNCTION_PARSERS = {  # noqa: RUF012
@@ -144,6 +136,13 @@ class ExpressionDialect(Databricks):
             **Databricks.Parser.UNARY_PARSERS,
             TokenType.PLUS: lambda self: self._positive(),  # sqlglot leaves it out
         }
+
+        def _cast_by_colons(self, this: Any, to: Any) -> Any:
+            """``this::to``, with the argument that the text of CAST leaves, and ``DATE '...'``, a cast to sqlglot too,
+            does not."""
+            cast = self.build_cast(strict=self.STRICT_CAST, this=this, to=to)
+            cast.args.setdefault("action", None)
+            return cast
 
         def _positive(self) -> Any:
             """``+n`` is ``positive(n)``."""
