@@ -635,7 +635,7 @@ def _peak_of_update(folder: Path, files: int) -> float:
 
 
 def test_a_copy_holds_the_rows_of_a_row_group_once(tmp_path: Path) -> None:
-    assert _peak_of_update(tmp_path, 1) < 3.5
+    assert _peak_of_update(tmp_path, 1) < 4  # 2.2 to 3.6, by which of the two threads is ahead
 
 
 def test_copies_of_many_files_hold_row_groups_of_two(tmp_path: Path) -> None:
