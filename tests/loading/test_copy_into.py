@@ -807,10 +807,29 @@ def test_what_marks_a_folder_of_a_bucket_is_no_file_to_load() -> None:
         assert table.copy_into("s3://bucket/in", format="csv").files == ()
 
 
-@pytest.mark.parametrize("text", ["null", "\n null\n{}", '\ufeffnull\n{"id": 1}\n'])
-def test_a_file_of_json_that_begins_with_null_is_refused_and_does_not_end_the_process(
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "\n null\n{}",
+        '\ufeffnull\n{"id": 1}\n',
+        pytest.param(
+            '{"id": 1234567}\n' * 262_144 + "null\n{}", marks=pytest.mark.hunt(part="large")
+        ),  # 4 MiB, a block
+    ],
+    ids=["alone", "after an empty line", "after a byte order mark", "later"],
+)
+def test_json_of_which_a_block_begins_with_null_is_refused_and_does_not_end_the_process(
     text: str, table: Table, folder: Path
 ) -> None:
     put(folder, "a.jsonl", text)
-    with pytest.raises(InvalidInputError, match=r"a\.jsonl: its first line is null"):
+    with pytest.raises(InvalidInputError, match=r"a\.jsonl cannot be read.*: a row is null, and no object"):
         table.copy_into(folder, format="json")
+
+
+@pytest.mark.parametrize("kind", ["bigint", "variant"])
+def test_json_may_begin_with_a_byte_order_mark(kind: str, tmp_path: Path, folder: Path) -> None:
+    put(folder, "a.jsonl", '\ufeff{"v": 1}\n')
+    table = Table.create(str(tmp_path / "of-json"), f"v {kind}")
+    table.copy_into(folder, format="json")
+    assert table.count() == 1

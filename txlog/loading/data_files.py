@@ -12,8 +12,10 @@ import csv as pycsv
 import io
 import itertools
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
@@ -31,6 +33,7 @@ from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
 from txlog.core.format.schema import fold_name, is_variant_struct
 from txlog.core.wording import advice, setting
 from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.extend.commits import parallel_map
 from txlog.loading.footer_facts import with_moments
 from txlog.result import counted
 
@@ -46,10 +49,11 @@ _FORMAT_OF_SUFFIX = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_HEAD_BYTES = 1 << 16
 _BLOCK_BYTES = 4 << 20
 """How much text Arrow parses at once. The first block decides about types, and a row fits in a block. That block is
 parsed when a file is inspected and again when it is read: with 16 MiB, files of 8 MiB took a third longer."""
+_PARSERS = 2
+_BEGINS_WITH_NULL = re.compile(rb"\s*n")
 _SEARCHED_BYTES_MAX = 16 << 20
 """The text of a file in which the line of an error is searched."""
 _ARROWS_ADVICE = re.compile(r"If these timestamps are in local time, .*assume_timezone\.?", re.DOTALL)
@@ -378,14 +382,6 @@ class _DataFile(msgspec.Struct, frozen=True):
 
         return schema, batches()
 
-    def _require_object_first(self) -> None:
-        """Refuse a file that begins with null, at which pyarrow 26 ends the process."""
-        with self._decompressed(self.source.open()) as source:
-            if bytes(source.read(_HEAD_BYTES)).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"n"):
-                raise InvalidInputError(
-                    f"{self.name}: its first line is null, and no JSON object: a row is an object", path=self.name
-                )
-
     def _late_column(self, names: Collection[str]) -> tuple[int, str] | None:
         """The first line of a JSON file with another column than these, and the column."""
         with contextlib.suppress(ValueError), self._decompressed(self.source.open()) as source:
@@ -396,8 +392,6 @@ class _DataFile(msgspec.Struct, frozen=True):
         return None
 
     def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
-        if self.format == "json":
-            self._require_object_first()
         read = self._csv_reader if self.format == "csv" else self._json_reader
         optional = self.text_format.optional | self.of_folders if self.format == "json" else frozenset()
         types = {name: kind for name, kind in self._readable_types.items() if name not in optional}
@@ -593,13 +587,7 @@ class _DataFile(msgspec.Struct, frozen=True):
     def _json_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
         # Read as strings and cast: Arrow's JSON reader parses no dates, and takes times with a zone and without as one.
         known = pa.schema([(name, _with_times(kind, pa.string())) for name, kind in types.items()])
-        if any(name in self._variants for name in types):
-            return _reader_of_lines(source, known, self._variants)
-        return json.open_json(
-            source,
-            read_options=json.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=json.ParseOptions(explicit_schema=known if types else None),
-        )
+        return _reader_of_lines(source, known, self._variants if any(name in self._variants for name in types) else ())
 
 
 class _AnyCase(Container[str]):
@@ -612,44 +600,52 @@ class _AnyCase(Container[str]):
         return isinstance(name, str) and fold_name(name) in self._folded
 
 
-def _reader_of_lines(source: Any, known: pa.Schema, texts: Container[str]) -> pa.RecordBatchReader:
+def _reader_of_lines(source: Any, known: pa.Schema, texts: Container[str] = ()) -> pa.RecordBatchReader:
     """Rows of JSON in which the values of the columns ``texts`` are texts: as they are written, so that no digit of a
-    number is lost. Lines are read here, block by block, since Arrow's threads may run no code of Python.
+    number is lost. Lines are read here, block by block, since Arrow's threads may run no code of Python, and since
+    Arrow's own reader of files (pyarrow 26) ends the process at a block that begins with null.
 
     The first block decides about types. Raises ``pa.ArrowInvalid``, also in the reader.
     """
     blocks = _blocks_of_lines(source)
 
     def parsed(block: bytes, schema: pa.Schema, **options: Any) -> pa.Table:
-        try:
-            lines = b"\n".join(_with_texts(line, texts) for line in block.splitlines() if line.strip())
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise pa.ArrowInvalid(f"JSON parse error: {error}") from None
+        if texts:
+            try:
+                block = b"\n".join(_with_texts(line, texts) for line in block.splitlines() if line.strip())
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise pa.ArrowInvalid(f"JSON parse error: {error}") from None
+        if _BEGINS_WITH_NULL.match(block):
+            raise pa.ArrowInvalid("JSON parse error: a row is null, and no object")
         return json.read_json(
-            pa.BufferReader(lines),
-            read_options=json.ReadOptions(block_size=max(len(lines), 1)),
-            parse_options=json.ParseOptions(explicit_schema=schema, **options),
+            pa.BufferReader(block),
+            read_options=json.ReadOptions(block_size=max(len(block), 1), use_threads=False),
+            parse_options=json.ParseOptions(explicit_schema=schema if len(schema) else None, **options),
         )
 
-    first = parsed(next(blocks, b"") or b"{}", known)
+    first = parsed(next(blocks, b"").removeprefix(BOM_UTF8), known)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from first.to_batches()
-        for block in blocks:
-            yield from parsed(block, first.schema, unexpected_field_behavior="error").to_batches()
+        others = partial(parsed, schema=first.schema, unexpected_field_behavior="error")
+        for table in parallel_map(others, blocks, threads=_PARSERS):
+            yield from table.to_batches()
 
     return pa.RecordBatchReader.from_batches(first.schema, batches())
 
 
 def _blocks_of_lines(source: Any) -> Iterator[bytes]:
-    """Whole lines, in blocks of about the usual size."""
+    """Whole lines, in blocks of about the usual size; a small file is one."""
     rest = b""
-    while read := source.read(_BLOCK_BYTES):
-        head, end, rest = (rest + bytes(read)).rpartition(b"\n")
-        if end:
-            yield head
-        elif len(rest) > _BLOCK_BYTES:
+    while read := source.read(_BLOCK_BYTES - len(rest)):
+        rest += bytes(read)
+        if len(rest) < _BLOCK_BYTES:
+            continue
+        head, end, rest = rest.rpartition(b"\n")
+        if not end:
             raise pa.ArrowInvalid("a row is larger than the block size")
+        if head.strip():
+            yield head
     if rest.strip():
         yield rest
 
