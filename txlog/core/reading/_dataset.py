@@ -409,7 +409,7 @@ def _text(expression: pc.Expression | None) -> str:
 
 def _rows_only(rows: int) -> pa.RecordBatch:
     """A batch without columns, with this many rows."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
 
 
 def _in_memory(other: Any) -> Any:
