@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.column_changes import CHANGES_OF_COLUMNS, INTEGERS, new_table
 from tests.sink_groups import (
     SCHEMA,
     Make,
@@ -98,29 +99,15 @@ def test_a_run_without_rows_counts_as_done(table: txlog.Table) -> None:
     assert table.count() == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "row"),
-    [
-        (lambda table: table.rename_column("v", "x"), {"k": 5, "x": 6, "w": 7}),
-        (lambda table: table.drop_columns("w"), {"k": 5, "v": 6}),
-        (lambda table: table.alter_column("v", type="bigint"), {"k": 5, "v": 6, "w": 7}),
-        (lambda table: table.alter_column("k", type="bigint"), {"k": 5, "v": 6, "w": 7}),
-        (lambda table: table.alter_column("w", first=True, comment="first"), {"w": 7, "k": 5, "v": 6}),
-        (lambda table: table.alter_column("v", nullable=False), None),
-        (lambda table: table.overwrite(pa.table({"k": [1]}), schema_mode="overwrite"), None),
-    ],
-    ids=["rename", "drop", "widen", "widen the key", "move", "not null", "all columns"],
-)
+@CHANGES_OF_COLUMNS
 def test_staged_changes_are_committed_after_a_change_of_columns_that_their_files_fit(
     tmp_path: Path, change: Callable[[txlog.Table], Any], row: dict[str, int] | None
 ) -> None:
-    columns = pa.schema([("k", pa.int32()), ("v", pa.int32()), ("w", pa.int32())])
-    properties = {"delta.enableTypeWidening": "true"}
-    table = txlog.Table.create(tmp_path / "t", columns, properties=properties, column_mapping="name")
-    table.append(pa.Table.from_pylist([{"k": 5, "v": 0}], columns))
+    table = new_table(tmp_path)
+    table.append(pa.Table.from_pylist([{"k": 5, "v": 0}], INTEGERS))
     sink = txlog.Sink(table, "app", mode="upsert", keys=["k"])
     with sink.task(1, 0) as task:
-        task.write(pa.Table.from_pylist([{"k": 5, "v": 6, "w": 7}], columns))
+        task.write(pa.Table.from_pylist([{"k": 5, "v": 6, "w": 7}], INTEGERS))
     change(txlog.Table.open(table.uri))
     before = table.to_arrow().to_pylist()
     if row is None:

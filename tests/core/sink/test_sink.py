@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.column_changes import CHANGES_OF_COLUMNS, INTEGERS, new_table
 from txlog.core.format.schema import Struct, from_arrow
 from txlog.core.format.schema_merge import reads
 
@@ -307,31 +308,15 @@ def test_files_are_read_correctly_after_columns_were_added(
     assert reads(changed(change), changed(lambda fields: None)) is answer
 
 
-NARROW = pa.schema([("k", pa.int32()), ("v", pa.int32()), ("w", pa.int32())])
-
-
-@pytest.mark.parametrize(
-    ("change", "row"),
-    [
-        (lambda table: table.rename_column("v", "x"), {"k": 5, "x": 6, "w": 7}),
-        (lambda table: table.drop_columns("w"), {"k": 5, "v": 6}),
-        (lambda table: table.alter_column("v", type="bigint"), {"k": 5, "v": 6, "w": 7}),
-        (lambda table: table.alter_column("k", type="bigint"), {"k": 5, "v": 6, "w": 7}),
-        (lambda table: table.alter_column("w", first=True, comment="first"), {"w": 7, "k": 5, "v": 6}),
-        (lambda table: table.alter_column("v", nullable=False), None),
-        (lambda table: table.overwrite(pa.table({"k": [1]}), schema_mode="overwrite"), None),
-    ],
-    ids=["rename", "drop", "widen", "widen another", "move", "not null", "all columns"],
-)
+@CHANGES_OF_COLUMNS
 def test_staged_rows_are_committed_after_a_change_of_columns_that_their_files_fit(
     tmp_path: Path, change: Callable[[txlog.Table], Any], row: dict[str, int] | None
 ) -> None:
-    properties = {"delta.enableTypeWidening": "true"}
-    table = txlog.Table.create(tmp_path / "t", NARROW, properties=properties, column_mapping="name")
-    table.append(pa.Table.from_pylist([{"k": 1, "v": 0}], NARROW))
+    table = new_table(tmp_path)
+    table.append(pa.Table.from_pylist([{"k": 1, "v": 0}], INTEGERS))
     sink = txlog.Sink(table, "app")
     with sink.task(1, 0) as task:
-        task.write(pa.Table.from_pylist([{"k": 5, "v": 6, "w": 7}], NARROW))
+        task.write(pa.Table.from_pylist([{"k": 5, "v": 6, "w": 7}], INTEGERS))
     change(txlog.Table.open(table.uri))
     before = table.to_arrow().to_pylist()
     if row is None:
