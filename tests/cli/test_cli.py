@@ -191,6 +191,7 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
         ("c.tsv.gz", gzip.compress(b"day\tid\n2026-11-20\tN/A\n", mtime=0), "Row #2: CSV conversion error to int64"),
         ("d.csv", b"id,at\n1,2026-11-20 18:30:00\n", "expected a zone offset in '2026-11-20 18:30:00'"),
         ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';', but it was read with ','"),
+        ("n.csv", b"id;p\n1;3,5\n", "its columns are separated by ';', but it was read with ','"),
         ("f.csv", b"id,nom\n1,m\xfcller\n", "column 'nom' is not UTF-8: convert the file"),
         (
             "g.csv",

@@ -289,6 +289,8 @@ def test_the_error_for_an_unknown_command_names_the_one_to_use(command: str, hin
         (("-V",), "txlog --version shows the version"),
         (("head", "./t", "--where", "id", "=", "1"), 'behind --where, as in --where "id = 1"'),
         (("delete", "./t", "id=1"), 'behind --where, as in --where "id = 1"'),
+        (("check", "./t@dev", "id > 0"), 'behind --check, as in --check "id > 0"'),
+        (("check", "./t", "dev"), "write the branch behind the location, as in txlog check ./orders@dev"),
         (("create", "./t", "id int"), 'behind --columns, as in --columns "id int, day date"'),
         (("restore", "./t", "3"), "write a version behind --version"),
         (("publish", "./t", "dev"), "as in txlog publish ./orders@dev"),

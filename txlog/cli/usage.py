@@ -5,6 +5,7 @@ In: the arguments, and the usage error that parsing them raised. Out: a message 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,16 +157,18 @@ def _advised(error: Any) -> Any:
         error.message = f"No such option: {error.option_name}; {known[error.option_name]}"
         error.possibilities = []
     elif str(getattr(error, "message", "")).startswith("Got unexpected extra argument"):
-        error.message += f": {_in_its_place(name, command)}"
+        error.message += f": {_in_its_place(name, command, error.message)}"
     return error
 
 
-def _in_its_place(name: str, command: Any) -> str:
-    """Where an argument belongs that a command does not take."""
+def _in_its_place(name: str, command: Any, message: str) -> str:
+    """Where an argument belongs that a command does not take; the message ends in the argument: ``(id > 1)``."""
     arguments = [each.metavar for each in command.params if each.param_type_name == "argument"]
     options = {each.name for each in command.params}
     if name == "sql":
         return 'write the whole statement in quotes, as in txlog sql "select 1"'
+    if name == "check" and not re.search(r"\(\w+\)$", message):
+        return 'write a condition in quotes behind --check, as in --check "id > 0"'
     if name in ("check", "publish", "rebase", "discard"):
         return f"write the branch behind the location, as in txlog {name} ./orders@dev"
     if name == "create":

@@ -322,6 +322,8 @@ class _DataFile(msgspec.Struct, frozen=True):
                 " rows as Parquet",
                 path=self.name,
             )
+        if self.format == "csv" and (unlike := self._otherwise_separated(self._names_of_header())) is not None:
+            return unlike
         form = "json, one object on each line" if self.format == "json" else self.format
         after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
         told = _CSV_COLUMN.sub(self._with_name, str(error).strip())
@@ -332,6 +334,12 @@ class _DataFile(msgspec.Struct, frozen=True):
 
     def _with_name(self, column: re.Match[str]) -> str:
         """``CSV column #1 (amount)``: Arrow counts columns from 0, and rows from 1."""
+        names = self._names_of_header()
+        number = int(column[1])
+        return f"{column[0]} ({names[number]})" if number < len(names) else column[0]
+
+    def _names_of_header(self) -> list[str]:
+        """The names of a CSV file's columns, in its order, as far as its header can be read."""
         names = list(self.text_format.column_types)
         if self.text_format.has_header:
             with (
@@ -339,8 +347,7 @@ class _DataFile(msgspec.Struct, frozen=True):
                 self._decompressed(self.source.open()) as source,
             ):
                 names = next(pycsv.reader(io.TextIOWrapper(source, "utf-8-sig"), delimiter=self._delimiter), [])
-        number = int(column[1])
-        return f"{column[0]} ({names[number]})" if number < len(names) else column[0]
+        return names
 
     def _bad_line(self) -> int | None:
         """The first line of JSON that Arrow cannot read behind the lines before it, if the file is small."""
@@ -570,19 +577,25 @@ class _DataFile(msgspec.Struct, frozen=True):
 
     def _check_csv(self, schema: pa.Schema) -> None:
         """Refuse input that Arrow accepts but nobody intends: one column named ``a;b``, non-UTF-8 text."""
-        other = next((mark for mark in ",;\t|" if mark != self._delimiter and mark in schema.names[0]), None)
-        if len(schema) == 1 and other is not None:
-            raise InvalidInputError(
-                f"{self.name}: its columns are separated by {other!r}, but it was read with {self._delimiter!r}: use"
-                f" {setting('delimiter', other)}",
-                path=self.name,
-            )
+        if (unlike := self._otherwise_separated(schema.names)) is not None:
+            raise unlike
         unreadable = [column.name for column in schema if pa.types.is_binary(column.type)]
         if unreadable and unreadable[0] not in self.text_format.column_types:
             raise InvalidInputError(
                 f"{self.name}: column {unreadable[0]!r} is not UTF-8: {_AS_UTF8['csv']}",
                 path=self.name,
             )
+
+    def _otherwise_separated(self, names: Sequence[str]) -> InvalidInputError | None:
+        """The error for a header that is one name by this delimiter and several by another."""
+        other = next((mark for mark in ",;\t|" if mark != self._delimiter and mark in "".join(names)), None)
+        if len(names) != 1 or other is None:
+            return None
+        return InvalidInputError(
+            f"{self.name}: its columns are separated by {other!r}, but it was read with {self._delimiter!r}: use"
+            f" {setting('delimiter', other)}",
+            path=self.name,
+        )
 
     def _json_reader(self, source: Any, types: Mapping[str, pa.DataType]) -> Any:
         # Read as strings and cast: Arrow's JSON reader parses no dates, and takes times with a zone and without as one.
