@@ -449,6 +449,85 @@ def test_a_mirror_says_what_is_missing_at_the_source(database: Database, tmp_pat
     database.require_equal("t")
 
 
+def test_a_table_that_was_made_again_or_not_published_for_a_while_needs_a_new_snapshot(database: Database) -> None:
+    fill = "insert into t select n, n from generate_series(1, 3) n"
+    database.run("create table t (id int primary key, v int); create table other (id int primary key)", fill)
+    database.catch_up()
+    database.run("drop table t; create table t (id int primary key, v int)", "insert into t values (1, 100)")
+    with pytest.raises(InvalidInputError, match=r"public\.t: the table was dropped and made again.*--resync public\.t"):
+        database.catch_up(["t", "other"])
+    assert len(database.mirrored("t")) == 3
+    database.catch_up(["t", "other"], resync=["t"])
+    database.require_equal("t")
+
+    ((publication,),) = database.rows("select pubname from pg_publication")
+    database.run(f"alter publication {publication} drop table t", "insert into t values (2, 200)")
+    database.run(f"alter publication {publication} add table t", "insert into t values (3, 300)")
+    with pytest.raises(InvalidInputError, match=r"without the table for a while.*--resync public\.t"):
+        database.catch_up()
+    database.catch_up(resync=["t"])
+    database.require_equal("t")
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        (("alter table t rename to t2", "insert into t2 values (2, 2)"), r"public\.t was renamed to public\.t2"),
+        (("alter table t drop constraint t_pkey, add primary key (v)", "insert into t values (9, 9)"), "key .* is v"),
+        (("alter publication {0} drop table t", "alter publication {0} add table t", "delete from t"), "taken out of"),
+    ],
+)
+def test_a_mirror_that_runs_stops_where_its_table_is_another_one(
+    database: Database, statements: Sequence[str], reason: str
+) -> None:
+    database.run("create table t (id int primary key, v int)", "insert into t values (1, 1)")
+    has_rows = threading.Event()
+    mirror = database.mirror(max_delay_s=0.0, on_commit=lambda commit: has_rows.set())
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(mirror.run)
+        assert has_rows.wait(30)
+        ((publication,),) = database.rows("select pubname from pg_publication")
+        database.run(*(statement.format(publication) for statement in statements))
+        with pytest.raises(SchemaMismatchError, match=reason):
+            ended.result(30)
+    assert database.mirrored("t") == [(1, 1)]
+
+
+def test_a_key_that_changes_alone_is_refused_also_where_whole_rows_are_logged(database: Database) -> None:
+    database.run(
+        "create table t (id int primary key, u int not null); alter table t replica identity full",
+        "insert into t values (1, 1), (2, 2)",
+    )
+    database.catch_up()
+    database.run("alter table t drop constraint t_pkey, add primary key (u)", "insert into t values (1, 3)")
+    with pytest.raises(SchemaMismatchError, match=r"the key of public\.t is u, and was id.*--resync public\.t"):
+        database.catch_up()
+    database.catch_up(resync=["t"])
+    database.require_equal("t")
+
+
+def test_a_publication_that_leaves_changes_out_is_refused(database: Database) -> None:
+    database.run(
+        "create table t (id int primary key); insert into t values (1)",
+        "create table parts (id int primary key) partition by range (id)",
+        "create table part partition of parts for values from (0) to (10); insert into parts values (1)",
+        "create publication own for table t, parts with (publish = 'insert, update')",
+    )
+    with pytest.raises(InvalidInputError, match=r"SET \(publish = 'insert, update, delete, truncate'\)"):
+        database.catch_up(name="own")
+    database.run("alter publication own set (publish = 'insert, update, delete, truncate')")
+    with pytest.raises(InvalidInputError, match=r"SET \(publish_via_partition_root = true\)"):
+        database.catch_up(name="own")
+    database.run("alter publication own set (publish_via_partition_root = true)")
+    database.catch_up(name="own")
+    (told,) = [commit.differs["its partitions"] for commit in database.commits if "public.parts" in commit.rows]
+    assert "truncated by itself" in told
+    database.run("insert into parts values (2)", "delete from t")
+    database.catch_up(name="own")
+    database.require_equal("parts")
+    database.require_equal("t")
+
+
 def test_a_slot_that_was_made_again_or_advanced_by_hand_is_refused_until_a_new_snapshot(database: Database) -> None:
     database.run("create table t(id int primary key)", "insert into t values (1)")
     database.catch_up(["t"])

@@ -31,8 +31,10 @@ def test_a_transaction_has_its_place_and_its_time() -> None:
 
 
 def test_a_table_has_its_columns_and_their_types() -> None:
-    columns = (Column("id", 23, -1), Column("amount", 1700, 655366))
+    columns = (Column("id", 23, -1, True), Column("amount", 1700, 655366, False))
     assert decoded(RELATION) == Relation(16385, "shop", "orders", columns)
+    whole = RELATION.replace(b"orders\0d", b"orders\0f")
+    assert decoded(whole) == Relation(16385, "shop", "orders", columns, logs_whole_rows=True)
 
 
 def test_changes_have_the_old_row_the_new_one_or_both() -> None:

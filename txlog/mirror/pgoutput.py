@@ -41,11 +41,15 @@ Values: TypeAlias = list["str | Unchanged | None"]
 
 
 class Column(NamedTuple):
-    """A column of a table: its type by PostgreSQL's numbers. ``modifier`` is the length or precision; -1: none."""
+    """A column of a table: its type by PostgreSQL's numbers. ``modifier`` is the length or precision; -1: none.
+
+    ``is_of_key``: old rows are logged with it.
+    """
 
     name: str
     type: int
     modifier: int
+    is_of_key: bool
 
 
 class Begin(NamedTuple):
@@ -63,12 +67,14 @@ class Commit(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """What a table is, before its first change and after each change of it."""
+    """What a table is, before its first change and after each change of it. ``logs_whole_rows``: REPLICA IDENTITY FULL,
+    which takes every column as one of the key."""
 
     number: int
     schema: str
     name: str
     columns: tuple[Column, ...]
+    logs_whole_rows: bool = False
 
 
 class Change(NamedTuple):
@@ -182,15 +188,17 @@ def _relation(message: bytes) -> Relation:
     number = _NUMBER.unpack_from(message, 1)[0]
     schema, at = _text(message, 5)
     name, at = _text(message, at)
-    count = _SHORT.unpack_from(message, at + 1)[0]  # behind one byte: which rows are logged whole
+    logs_whole_rows = message[at : at + 1] == b"f"
+    count = _SHORT.unpack_from(message, at + 1)[0]
     at += 3
     columns = []
     for _ in range(count):
-        column, at = _text(message, at + 1)  # behind one byte: whether it is of the key
+        is_of_key = bool(message[at])
+        column, at = _text(message, at + 1)
         type_number, modifier = _COLUMN.unpack_from(message, at)
         at += _COLUMN.size
-        columns.append(Column(column, type_number & 0xFFFFFFFF, modifier))
-    return Relation(number, schema or "pg_catalog", name, tuple(columns))
+        columns.append(Column(column, type_number & 0xFFFFFFFF, modifier, is_of_key))
+    return Relation(number, schema or "pg_catalog", name, tuple(columns), logs_whole_rows)
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:

@@ -202,6 +202,7 @@ class Mirror:
         if unknown:
             raise InvalidInputError(f"the mirror has no table {', '.join(unknown)}: it has {', '.join(tables)}")
         commits.recover(tables.values())
+        self._require_same_tables(found, tables)
         self._require_history(stream, tables, timeline)
         confirmed = self._require_slot(queries, tables, log_end)
         for each in tables.values():
@@ -220,10 +221,25 @@ class Mirror:
         columns = tuple(MirrorColumn(each.name, each.number, each.type.delta) for each in table.columns)
         return Mirrored(
             *(system, database, self.name, table.shown, columns, table.keys),
+            number=table.number,
+            entry=table.entry,
             is_log=not table.keys and not self._is_history,
             is_history=self._is_history,
             timeline=timeline,
         )
+
+    def _require_same_tables(self, sources: Sequence[SourceTable], tables: Mapping[str, MirrorTable]) -> None:
+        """Raises InvalidInputError if another table has the name of one that is mirrored, or if the publication did not
+        have it all the time."""
+        for source in sources:
+            table = tables[source.shown]
+            known = table.state
+            if table.position is None or source.shown in self._resync or not known.number:
+                continue
+            if known.number != source.number:
+                raise self._lost([source.shown], "the table was dropped and made again")
+            if known.entry != source.entry:
+                raise self._lost([source.shown], f"the publication {self.name} was without the table for a while")
 
     def _require_history(self, stream: Stream, tables: Mapping[str, MirrorTable], timeline: int) -> None:
         """Raises InvalidInputError if another server took over before it had all that the tables have."""
@@ -386,7 +402,13 @@ class _Loop:
 
 def _differences(table: SourceTable) -> dict[str, str]:
     columns = [column for column in table.columns if column.type.differs is not None]
-    return {column.name: f"{column.type.source} is {column.type.differs}" for column in columns}
+    found = {column.name: f"{column.type.source} is {column.type.differs}" for column in columns}
+    if table.has_partitions:
+        found["its partitions"] = (
+            "PostgreSQL does not publish that one is attached, detached, dropped or truncated by itself: snapshot the"
+            f" table again after that (--resync {table.shown})"
+        )
+    return found
 
 
 def _default_name(source: str, target: str) -> str:

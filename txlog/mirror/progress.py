@@ -12,7 +12,7 @@ class MirrorCommit(msgspec.Struct, frozen=True):
 
     ``rows``: the changes of each table, or the rows of its snapshot. ``committed_ms``: when the database committed the
     last of the transactions, in ms since 1970. ``is_snapshot``: whether these are whole tables; ``differs`` then says
-    which columns have another type than at the source, and how they differ.
+    which columns have another type than at the source, and how they differ, and what of the table is not followed.
     """
 
     position: str

@@ -39,6 +39,14 @@ join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnu
 where i.indrelid = %s and i.indisvalid and case when %s then i.indisreplident else i.indisprimary end
 order by k.place
 """
+_ENTRIES = """
+select coalesce(r.oid, {of_schema}p.oid)
+from pg_catalog.pg_publication p cross join pg_catalog.pg_class c
+left join pg_catalog.pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid{schemas}
+where p.pubname = %s and c.oid = %s
+"""
+_SCHEMAS = """
+left join pg_catalog.pg_publication_namespace n on n.pnpubid = p.oid and n.pnnspid = c.relnamespace"""
 _TYPES = """
 select t.oid, n.nspname, t.typname, t.typbasetype, t.typtypmod,
        case when t.typcategory = 'A' and t.typelem <> 0 and t.typlen = -1 then t.typelem else 0 end
@@ -71,6 +79,7 @@ class SourceTables:
         self._queries = queries
         self._as_text = {_in_public(name, 3) for name in as_text}
         self._types: dict[int, SourceType] = {}
+        self._publication = ""
 
     def published(self, publication: str, wanted: Sequence[str] | None) -> list[SourceTable]:
         """The tables with these names (None: those that the publication names, or all), which it has from now on.
@@ -81,6 +90,9 @@ class SourceTables:
         known = {f"{row[1]}.{row[2]}": row for row in self._queries.rows(_TABLES)}
         there = self._in_publication(publication)
         names = [_in_public(name, 2) for name in wanted] if wanted is not None else sorted(there or known)
+        if there is not None:
+            has_partitions = any(known[name][3] == "p" for name in names if name in known)
+            self._require_all_changes(publication, has_partitions=has_partitions or not there.keys() <= known.keys())
         missing = [name for name in names if name not in known]
         if missing:
             raise NotFoundError(f"{self._queries.source} has no table {', '.join(missing)}: it has {_some(known)}")
@@ -91,7 +103,8 @@ class SourceTables:
         lacking = [table for table in found if table.shown not in (there or {})]
         if lacking:
             _publish(self._queries, publication, lacking, exists=there is not None)
-        return found
+        self._publication = publication
+        return [table._replace(entry=self.entry(table.number)) for table in found]
 
     def type_of(self, table: str, name: str, number: int, modifier: int) -> ColumnType:
         """The type of a column, by the numbers that the stream has for it."""
@@ -117,6 +130,14 @@ class SourceTables:
         """The columns that identify a row of a table now; none if it is gone."""
         found = [row for row in self._queries.rows(_TABLES) if row[0] == number]
         return self._key(number, found[0][4])[0] if found else ()
+
+    def entry(self, number: int) -> int:
+        """The number of a table's entry in the publication: its own, that of its schema, or of all tables. 0
+        for a table that is gone."""
+        has_schemas = self._queries.server_version >= _COLUMN_LISTS
+        text = _ENTRIES.format(of_schema="n.oid, " if has_schemas else "", schemas=_SCHEMAS if has_schemas else "")
+        found = self._queries.rows(text, self._publication, number)
+        return int(found[0][0]) if found else 0
 
     def _key(self, number: int, identity: object) -> tuple[tuple[str, ...], bool]:
         """The columns of the key, and whether it is checked at once."""
@@ -147,6 +168,24 @@ class SourceTables:
         return {
             f"{schema}.{name}": (names, where) for schema, name, names, where in self._queries.rows(text, publication)
         }
+
+    def _require_all_changes(self, publication: str, *, has_partitions: bool) -> None:
+        """Raises InvalidInputError for a publication that somebody made, and that leaves changes out."""
+        ((is_whole, via_root),) = self._queries.rows(
+            "select pubinsert and pubupdate and pubdelete and pubtruncate, pubviaroot from pg_catalog.pg_publication"
+            " where pubname = %s",
+            publication,
+        )
+        if not is_whole:
+            what, setting = "some kinds of changes", "publish = 'insert, update, delete, truncate'"
+        elif has_partitions and not via_root:
+            what, setting = "the changes of a table with partitions", "publish_via_partition_root = true"
+        else:
+            return
+        raise InvalidInputError(
+            f"the publication {publication} leaves out {what}, so the mirror would have other rows than its source: run"
+            f" ALTER PUBLICATION {identifier(publication)} SET ({setting})"
+        )
 
     def _require_published(self, tables: Sequence[SourceTable]) -> None:
         silent = [table for table in tables if not table.keys and not table.logs_whole_rows]

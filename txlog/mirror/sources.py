@@ -35,6 +35,9 @@ class SourceTable(NamedTuple):
 
     ``logs_whole_rows``: each change has the whole old row (REPLICA IDENTITY FULL). ``key_is_immediate``: no two rows
     ever have the same key, not even within a transaction. ``condition``: only rows that meet it are published.
+
+    ``number`` is that of the table and ``entry`` that of its place in the publication: a table that is made again, or
+    is put there again, has another one.
     """
 
     number: int
@@ -46,6 +49,7 @@ class SourceTable(NamedTuple):
     key_is_immediate: bool
     has_partitions: bool = False
     condition: str | None = None
+    entry: int = 0
 
     @property
     def shown(self) -> str:

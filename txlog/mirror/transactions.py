@@ -186,6 +186,7 @@ class Transactions:
             raise InvalidInputError("the database sent a change outside of a transaction, or of an unknown table")
         table = self._tables.get(f"{relation.schema}.{relation.name}")
         if table is None:
+            self._require_unknown(relation, self._begun.lsn)
             return None
         if table.position is not None and self._begun.lsn < table.position:
             self._proof.left_out(table, self._begun)
@@ -193,6 +194,42 @@ class Transactions:
         if number not in self._shapes:
             self._shapes[number] = self._shape_of(relation, table, self._begun.lsn)
         return self._shapes[number]
+
+    def _require_unknown(self, relation: Relation, lsn: int) -> None:
+        """Raises SchemaMismatchError if a table with another name than the mirror's is one that it follows."""
+        for name, table in self._tables.items():
+            if table.state.number == relation.number and table.position is not None and table.position <= lsn:
+                new = f"{relation.schema}.{relation.name}"
+                raise SchemaMismatchError(
+                    f"{name} was renamed to {new}. Run the mirror again: it mirrors {new} from a new snapshot, and the"
+                    f" mirror of {name} stays as it is"
+                )
+
+    def _require_same_table(
+        self, relation: Relation, table: MirrorTable, keys: Sequence[str], columns: Sequence[MirrorColumn]
+    ) -> None:
+        """Raises SchemaMismatchError for another table of this name, one that was not published for a while, or another
+        key than that of these columns."""
+        name, sources = table.shown, self._sources()
+        lost = None
+        if table.state.number not in (0, relation.number):
+            lost = f"{name} was dropped and made again"
+        elif table.state.entry and sources.entry(relation.number) not in (0, table.state.entry):  # 0: it is gone
+            lost = f"{name} was taken out of the publication"
+        if lost is not None:
+            raise SchemaMismatchError(f"{lost}: mirror it from a new snapshot: txlog mirror ... --resync {name}")
+        if table.state.is_log:
+            return
+        now = [column.name for column in relation.columns if column.is_of_key]
+        if relation.logs_whole_rows:  # what the catalog says, which may have newer names, or the table no more
+            there = sources.columns(relation.number, name)
+            of_catalog = [MirrorColumn(each.name, each.number, "") for each in there]
+            now = [*_renamed(sources.keys(relation.number), of_catalog, columns)] if there else [*keys]
+        if sorted(now) != sorted(keys):
+            raise SchemaMismatchError(
+                f"the key of {name} is {', '.join(now) or 'gone'}, and was {', '.join(keys)}: mirror it from a new"
+                f" snapshot: txlog mirror ... --resync {name}"
+            )
 
     def _shape_of(self, relation: Relation, table: MirrorTable, lsn: int) -> _Shape:
         name, sources = table.shown, self._sources()
@@ -205,12 +242,15 @@ class Transactions:
         if is_old and [(each.name, each.type.delta) for each in stream] == [
             each[:1] + each[2:3] for each in state.earlier
         ]:
-            return _Shape(table, state.earlier, stream, _places(stream, self._earlier_keys(table)))
+            earlier_keys = self._earlier_keys(table)
+            self._require_same_table(relation, table, earlier_keys, state.earlier)
+            return _Shape(table, state.earlier, stream, _places(stream, earlier_keys))
         now = self._columns[name].columns if name in self._columns else state.columns
         columns = followed(name, now, stream, sources.columns(relation.number, name))
         if columns is None:
             by_name = {column.name: column for column in now}
             columns = tuple(by_name[column.name] for column in stream)
+            self._require_same_table(relation, table, self._keys(name, table), now)
             return _Shape(table, columns, stream, _places(stream, self._keys(name, table)))
         if is_old:
             raise SchemaMismatchError(
@@ -218,11 +258,7 @@ class Transactions:
                 f" from a new snapshot: txlog mirror ... --resync {name}"
             )
         keys = _renamed(self._keys(name, table), now, columns)
-        if not state.is_log and sorted(keys) != sorted(sources.keys(relation.number)):
-            raise SchemaMismatchError(
-                f"the key of {name} is {', '.join(sources.keys(relation.number)) or 'gone'}, and was {', '.join(keys)}:"
-                f" mirror it from a new snapshot: txlog mirror ... --resync {name}"
-            )
+        self._require_same_table(relation, table, keys, columns)
         self._columns[name] = NewColumns(columns, stream, lsn, keys)
         return _Shape(table, columns, stream, _places(stream, keys))
 
