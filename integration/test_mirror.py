@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -29,8 +30,8 @@ import txlog
 from tests.mirror.envelopes import ORDERS, event
 from txlog.cli.app import app
 from txlog.core.sink._checkpoint_commits import CheckpointCommits
-from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, StorageError
-from txlog.mirror import commits
+from txlog.errors import AccessError, InvalidInputError, NotFoundError, SchemaMismatchError, StorageError
+from txlog.mirror import commits, connection
 from txlog.mirror.postgres import Mirror
 from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.target import MirrorTable
@@ -503,6 +504,37 @@ def test_a_key_that_changes_alone_is_refused_also_where_whole_rows_are_logged(da
     with pytest.raises(SchemaMismatchError, match=r"the key of public\.t is u, and was id.*--resync public\.t"):
         database.catch_up()
     database.catch_up(resync=["t"])
+    database.require_equal("t")
+
+
+def test_a_user_who_does_not_see_all_rows_is_refused(server: Postgres, database: Database) -> None:
+    database.run("create table t (id int primary key, owner text); insert into t values (1, 'a'), (2, 'b')")
+    database.run("create role one_of_many login replication; grant select on t to one_of_many")
+    database.run("alter table t enable row level security", "create policy own on t using (owner = 'a')")
+    database.run("create publication own for table t")
+    address = database.address.replace("user=postgres", "user=one_of_many")
+    with pytest.raises(AccessError, match="row-level security"):
+        Mirror(address, database.target, name="own").run(until_current=True)
+    database.run("alter role one_of_many bypassrls")
+    Mirror(address, database.target, name="own").run(until_current=True)
+    database.require_equal("t")
+    database.drop_slots()
+    database.run("drop owned by one_of_many; drop role one_of_many")
+
+
+def test_a_snapshot_says_for_which_transactions_it_waits(
+    database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_TOLD_AFTER_S", 0.05)
+    database.run("create table t (id int primary key)", "set application_name = 'nightly'")
+    database.run("begin", "insert into t values (1)")
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(database.catch_up, ["t"])
+        while not any("nightly" in record.getMessage() for record in caplog.records):
+            assert not ended.done()
+            time.sleep(0.01)
+        database.run("commit")
+        ended.result(30)
     database.require_equal("t")
 
 

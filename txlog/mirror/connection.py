@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import selectors
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from txlog.errors import AccessError, InvalidInputError
-from txlog.extend.catalogs import ambient, how_to_install
+from txlog.extend.catalogs import ambient, how_to_install, logger
 
 try:
     import psycopg
@@ -26,7 +27,7 @@ except ImportError:
         f"PostgreSQL is reached by psycopg, which is not installed: {how_to_install('mirror')}"
     ) from None
 
-__all__ = ["Frame", "Queries", "SourceAway", "Stream", "identifier", "lsn_of", "source_name"]
+__all__ = ["Frame", "Queries", "SourceAway", "Stream", "identifier", "lsn_of", "source_name", "told_if_it_waits"]
 
 _SETTINGS = {
     "datestyle": "ISO",
@@ -34,14 +35,18 @@ _SETTINGS = {
     "extra_float_digits": "3",
     "timezone": "UTC",
     "bytea_output": "hex",
+    "row_security": "off",  # a user who does not see all rows is refused, instead of snapshotting those that they see
     "statement_timeout": "0",
+    "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "wal_sender_timeout": "0",  # a commit may take long; who dies is noticed by TCP
     "tcp_keepalives_idle": "60",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "6",
 }
-"""What decides how values are written, and when the server gives a connection up."""
+"""What decides how values are written, which rows are seen, and when the server gives a connection up."""
+_TIMEOUTS_SINCE = {140_000: "idle_session_timeout", 170_000: "transaction_timeout"}
+"""Settings of the same kind, and the version of the server that has them first."""
 _DENIED = (
     "authentication failed",
     "no password supplied",
@@ -49,6 +54,12 @@ _DENIED = (
     "permission denied",
     "does not exist",
 )
+_RUNNING = """
+select coalesce('process ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || ')', ''), 'a prepared one')
+from pg_catalog.pg_locks l left join pg_catalog.pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'transactionid' and l.granted and l.mode = 'ExclusiveLock' order by 1
+"""
+_TOLD_AFTER_S = 10.0
 _DATA = struct.Struct(">qqq")
 _KEEPALIVE = struct.Struct(">qqb")
 _STATUS = struct.Struct(">cqqqqb")
@@ -110,6 +121,32 @@ def _error_of(error: psycopg.Error, source: str) -> Exception:
     return InvalidInputError(f"{source} answered with an error: {text}")
 
 
+@contextmanager
+def told_if_it_waits(address: str) -> Iterator[None]:
+    """Log for which transactions the database waits before it makes a slot: all that have changed rows by then."""
+
+    def tell() -> None:
+        with contextlib.suppress(Exception):  # a message; what fails here fails there too
+            queries = Queries(address)
+            try:
+                running = ", ".join(name for (name,) in queries.rows(_RUNNING))
+            finally:
+                queries.close()
+            logger.warning(
+                "%s makes a replication slot when the transactions that have changed rows are over: %s",
+                queries.source,
+                running or "pg_stat_activity and pg_prepared_xacts have them",
+            )
+
+    timer = threading.Timer(_TOLD_AFTER_S, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _connected(address: str, source: str, **more: Any) -> psycopg.Connection[Any]:
     with _failing(source):
         given = conninfo.conninfo_to_dict(address)
@@ -118,7 +155,11 @@ def _connected(address: str, source: str, **more: Any) -> psycopg.Connection[Any
         given.setdefault("application_name", "txlog mirror")
         given.setdefault("connect_timeout", 30)
         text = conninfo.make_conninfo(**{**given, "client_encoding": "UTF8", **more})
-        return psycopg.connect(text, autocommit=True)
+        connection = psycopg.connect(text, autocommit=True)
+        for version, timeout in _TIMEOUTS_SINCE.items():
+            if connection.info.server_version >= version:
+                connection.execute(f"set {timeout} = 0")
+        return connection
 
 
 class Queries:

@@ -19,7 +19,7 @@ import txlog
 from txlog.errors import InvalidInputError, StorageError
 from txlog.extend.catalogs import ambient, invalid, logger
 from txlog.mirror import commits
-from txlog.mirror.connection import Queries, SourceAway, Stream, source_name
+from txlog.mirror.connection import Queries, SourceAway, Stream, source_name, told_if_it_waits
 from txlog.mirror.pgoutput import decoded, lsn_text
 from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.properties import MirrorColumn, Mirrored
@@ -286,7 +286,8 @@ class Mirror:
             return int(found[0][2])
         elif behind:
             raise self._lost(behind, "the slot is gone: somebody dropped it, or this is a copy of the database")
-        queries.rows("select pg_create_logical_replication_slot(%s, 'pgoutput')", self.name)
+        with told_if_it_waits(self._address):
+            queries.rows("select pg_create_logical_replication_slot(%s, 'pgoutput')", self.name)
         return 0
 
     def _lost(self, tables: Sequence[str], why: str) -> InvalidInputError:

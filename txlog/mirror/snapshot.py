@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 
 from txlog.mirror.changes import stored
-from txlog.mirror.connection import Queries, SourceAway, Stream, identifier
+from txlog.mirror.connection import Queries, SourceAway, Stream, identifier, told_if_it_waits
 from txlog.mirror.sources import SourceTable
 
 __all__ = ["SourceSnapshot", "source_snapshot"]
@@ -59,7 +59,8 @@ def source_snapshot(
     for _ in range(_TRIES):
         stream = Stream(address)
         try:
-            position, snapshot = stream.exported_snapshot(slot)
+            with told_if_it_waits(address):
+                position, snapshot = stream.exported_snapshot(slot)
             queries = Queries(address)
             try:
                 queries.run("begin isolation level repeatable read read only")
