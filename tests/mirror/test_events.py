@@ -85,6 +85,15 @@ def test_what_debezium_wrote_for_each_type_of_postgresql_is_the_value_there(tmp_
         follow(tmp_path, b"", b"", event("u", infinite, fields=fields, table="each"))
 
 
+def test_a_decimal_that_is_written_as_a_number_keeps_its_digits(tmp_path: Path) -> None:
+    """Connect's JsonConverter with ``decimal.format=NUMERIC``."""
+    decimal_field = {**ORDERS[-1], "parameters": {"scale": "2", "connect.decimal.precision": "30"}}
+    fields = (ORDERS[0], decimal_field, {"field": "d", "type": "double", "optional": True})
+    line = event("c", {"id": 1, "amount": "digits", "d": 0.1}, fields=fields)
+    follow(tmp_path, line.replace(b'"digits"', b"12345678901234567890.12"))
+    assert rows(tmp_path) == [{"id": 1, "amount": Decimal("12345678901234567890.12"), "d": 0.1}]
+
+
 def test_a_truncate_empties_the_table(tmp_path: Path) -> None:
     follow(tmp_path, event("c", FIRST), event("t"), event("c", SECOND))
     assert rows(tmp_path) == [SECOND]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,7 @@ def test_each_type_that_debezium_writes_is_the_value_and_events_without_a_schema
     fields = tuple(field for field, _, _ in EVERY_TYPE)
     create(tmp_path, "first", columns="id int")
     bare = create(tmp_path, "bare", columns="id int, name string, ok boolean, twice int generated always as (id * 2)")
+    exact = create(tmp_path, "exact", columns="id int, amount decimal(30,2)")
     with door(tmp_path) as (http_door, _):
         path = "/tables/first/rows?envelope=debezium&keys=id&schema_mode=merge"
         assert ask(http_door, path, event("c", row, fields=fields, table="first")).status == 200
@@ -122,11 +124,14 @@ def test_each_type_that_debezium_writes_is_the_value_and_events_without_a_schema
         avro = json.loads(event("u", fields=None))
         avro["after"] = {"public.orders.Value": {"id": 1, "name": {"string": "b"}}}
         assert ask(http_door, path, json.dumps(avro).encode()).status == 200
+        digits = event("c", {"id": 1, "amount": "digits"}, fields=None).replace(b'"digits"', b"12345678901234567890.12")
+        assert ask(http_door, "/tables/exact/rows?envelope=debezium&keys=id", digits).status == 200
         unknown = ask(http_door, f"{path}&schema_mode=merge", event("c", {"id": 1, "more": 1}, fields=None))
         assert "let the converter write schemas" in unknown.said["message"]
     expected = {field["field"]: value for field, _, value in EVERY_TYPE}
     assert txlog.Catalog(tmp_path).table("first").to_arrow().to_pylist() == [expected]
     assert bare.to_arrow().to_pylist() == [{"id": 1, "name": "b", "ok": None, "twice": 2}]
+    assert exact.to_arrow().to_pylist() == [{"id": 1, "amount": Decimal("12345678901234567890.12")}]
 
 
 def test_events_of_all_tables_go_to_the_tables_that_they_name_with_the_keys_of_their_messages(tmp_path: Path) -> None:

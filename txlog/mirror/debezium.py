@@ -15,14 +15,14 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.mirror.pgoutput import UNCHANGED, Values
 from txlog.mirror.types import ColumnType
 
-__all__ = ["UNAVAILABLE", "Event", "Field", "event_of", "row_of"]
+__all__ = ["UNAVAILABLE", "Event", "Field", "event_of", "json_of", "row_of"]
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What Debezium writes in place of a large value that the database did not send."""
@@ -42,6 +42,8 @@ _CONNECT = {
     "string": pa.string(),
     "bytes": pa.binary(),
 }
+_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1)
 _NAIVE, _UTC = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -94,7 +96,7 @@ def event_of(message: bytes | str | Mapping[str, Any] | None) -> Event | None:
 
     Raises InvalidInputError for a message that is no such event.
     """
-    value = _parsed(message) if isinstance(message, bytes | str) else message
+    value = json_of(message) if isinstance(message, bytes | str) else message
     schema = None
     if isinstance(value, Mapping) and set(value) == {"schema", "payload"}:
         schema, value = value["schema"], value["payload"]
@@ -122,10 +124,12 @@ def event_of(message: bytes | str | Mapping[str, Any] | None) -> Event | None:
     return Event(_OPERATIONS[operation], str(names[0] or ""), table, before, after, fields, int(committed_ms), source)
 
 
-def _parsed(text: bytes | str) -> Any:
+def json_of(text: bytes | str) -> Any:
+    """The value of a JSON text, None for an empty one. Its numbers with a point or an exponent are Decimals: a Connect
+    with ``decimal.format=NUMERIC`` writes more digits than a float has. Raises InvalidInputError for other texts."""
     try:
-        return orjson.loads(text) if text.strip() else None
-    except orjson.JSONDecodeError as error:
+        return _DECODER.decode(text) if text.strip() else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ArithmeticError) as error:
         raise InvalidInputError(f"this is no JSON: {error}") from None
 
 
@@ -168,11 +172,9 @@ def _text(value: Any, of: ColumnType, meaning: str, scale: int) -> str:
         return "\\x" + (value if isinstance(value, bytes) else base64.b64decode(value, validate=True)).hex()
     if meaning == _VARIABLE_DECIMAL and isinstance(value, Mapping):
         return _decimal_text(value["value"], meaning, int(value["scale"]))
-    if isinstance(value, Mapping | list):
-        return orjson.dumps(value).decode()
     if isinstance(value, bool) and not pa.types.is_string(arrow):
         raise TypeError("expected a number")
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else _ENCODER.encode(value).decode()
 
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.extend.envelopes import DELETED, REPLACED, ChangedRows, require_one_meaning
-from txlog.mirror.debezium import UNAVAILABLE, Event, Field, event_of, row_of
+from txlog.mirror.debezium import UNAVAILABLE, Event, Field, event_of, json_of, row_of
 from txlog.mirror.pgoutput import UNCHANGED
 from txlog.mirror.types import column_type_of, values_of
 
@@ -119,8 +118,8 @@ def message_of(message: Any) -> tuple[Any, tuple[str, ...]]:
     key = message.get("key")
     if isinstance(key, str):
         try:
-            key = orjson.loads(key)
-        except orjson.JSONDecodeError:
+            key = json_of(key)
+        except InvalidInputError:
             key = None
     if isinstance(key, Mapping) and set(key) == {"schema", "payload"}:
         key = key["payload"]

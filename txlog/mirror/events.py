@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-import orjson
 import pyarrow as pa
 
 import txlog
@@ -23,7 +22,7 @@ from txlog.extend.envelopes import require_one_meaning
 from txlog.mirror import commits
 from txlog.mirror.changes import DELETE, INSERT, UPDATE_AFTER, Place, TableChanges
 from txlog.mirror.columns import StreamColumn
-from txlog.mirror.debezium import Event, Field, event_of, row_of
+from txlog.mirror.debezium import Event, Field, event_of, json_of, row_of
 from txlog.mirror.envelope import message_of
 from txlog.mirror.history import END, START
 from txlog.mirror.pgoutput import Values
@@ -385,10 +384,7 @@ def _key_of(row: Values, fields: Sequence[Field], keys: Sequence[str]) -> Values
 
 def _message(line: bytes) -> tuple[Any, tuple[str, ...]]:
     """The event in a line, and the names of the key's columns, if the line has them."""
-    try:
-        return message_of(orjson.loads(line) if line.strip() else None)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInputError(f"this is no JSON: {error}") from None
+    return message_of(json_of(line))
 
 
 def _with_pauses(lines: Iterable[bytes], stops: threading.Event, pause_s: float) -> Iterator[bytes | None]:

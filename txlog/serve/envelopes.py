@@ -7,10 +7,10 @@ upsert and its rows. The readers are other packages, found in the group ``txlog.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import orjson
 import pyarrow as pa
 
 import txlog
@@ -128,16 +128,26 @@ class EventTerms:
         return Terms.of({**self._given, "table": table, "mode": "upsert", "keys": keys})
 
 
+_DECODER = msgspec.json.Decoder(float_hook=Decimal)  # a message may have more digits than a float
+
+
 def _messages(body: bytes) -> list[Any]:
     """A JSON value, an array of some, or a line for each; an empty line is a message without a value."""
     try:
-        whole = orjson.loads(body) if body.strip() else None
-        return whole if isinstance(whole, list) else [whole]
-    except orjson.JSONDecodeError:
+        whole = _decoded(body)
+    except ValueError:
         found = []
         for number, line in enumerate(body.splitlines(), 1):
             try:
-                found.append(orjson.loads(line) if line.strip() else None)
-            except orjson.JSONDecodeError as error:
+                found.append(_decoded(line))
+            except ValueError as error:
                 raise InvalidInputError(f"message {number:,}: this is no JSON: {error}") from None
         return found
+    return whole if isinstance(whole, list) else [whole]
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        return _DECODER.decode(text) if text.strip() else None
+    except (RecursionError, ArithmeticError) as error:
+        raise ValueError(str(error)) from None
