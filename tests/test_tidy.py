@@ -133,8 +133,12 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     rows = "pyarrow.table({'id': pyarrow.nulls(1, 'int64')})"  # made without pandas, which pyarrow.array imports
     # On a machine that takes a second from the one to the other, the handle would write a checksum too.
     no_checksum = "import txlog.core.versions.upkeep._post_commit as upkeep; upkeep._CHECKSUM_SPACING_S = 1e9"
-    append = f"{no_checksum}; txlog.Table.open({str(tmp_path)!r}).append({rows})"
-    loaded = _run(f"import sys, pyarrow, txlog; {append}; print(' '.join(sys.modules))").split()
+    load = "import sys, pyarrow, txlog; txlog.Table; before = set(sys.modules)"
+    append = (
+        f"{no_checksum}; table = txlog.Table.open({str(tmp_path)!r}); opened = set(sys.modules); table.append({rows})"
+    )
+    output = _run(f"{load}; {append}; print(*sys.modules); print(*opened - before)")
+    loaded, to_open = (line.split(" ") for line in output.splitlines())
     assert table.version == 3
     assert list(tmp_path.glob("_delta_log/*2.checkpoint.parquet"))
     only_others_need = (
@@ -163,6 +167,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     )
     assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]
     assert sum(name.partition(".")[0] == "txlog" for name in loaded) <= APPEND_MODULES_MAX
+    assert not [name for name in to_open if name.startswith("txlog")], "each import in the main thread starts a thread"
 
 
 def test_the_command_line_starts_without_the_parser_of_sql_and_without_pandas() -> None:

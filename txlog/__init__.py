@@ -102,7 +102,7 @@ _OF_OTHERS = (
     "spark",
     "write_deltalake",
 )
-"""Names that users of other libraries try; `txlog.core.util._api_hints` has the txlog name for each."""
+"""Names that users of other libraries try; `txlog.core.util._names_elsewhere` has the txlog name for each."""
 
 __all__ = [
     "AccessError",

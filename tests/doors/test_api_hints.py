@@ -16,8 +16,8 @@ import pytest
 
 import txlog
 import txlog.spark
-from txlog.core.util import _api_hints as api_hints
-from txlog.core.util._api_hints import ELSEWHERE, MADE_BY
+from txlog.core.util import _names_elsewhere as names_elsewhere
+from txlog.core.util._names_elsewhere import ELSEWHERE, MADE_BY
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
 EXTRA = ROWS.append_column("note", pa.array(["x", "y"]))
@@ -31,7 +31,7 @@ def _failing_half_way() -> Iterator[pa.Table]:
 
 
 def test_each_hint_is_one_line() -> None:
-    source = inspect.getsource(api_hints)
+    source = inspect.getsource(names_elsewhere)
     tables = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict)]
     hints = [(key, value) for each in tables for key, value in zip(each.keys, each.values, strict=True)]
     assert len(hints) > 150

@@ -10,7 +10,7 @@ import pytest
 from small_table import rows_of
 
 import txlog
-from txlog.core.util._api_hints import ELSEWHERE
+from txlog.core.util._names_elsewhere import ELSEWHERE
 from txlog.table import Table
 
 ADVICE = [

@@ -9,7 +9,7 @@ Requirements".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from enum import Enum
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -141,7 +141,7 @@ def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: S
     _check_can_read(protocol, usage)
     if protocol.min_writer_version > WRITER_FEATURES_VERSION:
         raise _version_error("writer", protocol.min_writer_version, WRITER_FEATURES_VERSION)
-    present = (feature.name for feature in _FEATURES if feature.write is _Support.UNLESS_USED and feature.used(usage))
+    present = (feature.name for feature in _FEATURES if feature.write == _UNLESS_USED and feature.used(usage))
     names = dict.fromkeys((*_writer_features(protocol), *present))
     refused = [name for name in names if name not in kept and not _allowed(name, usage, reading=False)]
     if refused:
@@ -287,10 +287,10 @@ def merged(one: Protocol, other: Protocol) -> Protocol:
 # --- the features ------------------------------------------------------------------------------
 
 
-class _Support(Enum):
-    YES = "yes"
-    UNLESS_USED = "unless used"
-    NO = "no"
+_Support: TypeAlias = Literal["yes", "unless used", "no"]
+_YES: _Support = "yes"
+_UNLESS_USED: _Support = "unless used"
+_NO: _Support = "no"
 
 
 class _Feature(msgspec.Struct, frozen=True):
@@ -304,7 +304,7 @@ class _Feature(msgspec.Struct, frozen=True):
     write: _Support
     used: Callable[[FeatureUsage], bool]
     needed_by: str = ""
-    read: _Support = _Support.YES
+    read: _Support = _YES
     requires: tuple[str, ...] = ()
     is_reader_feature: bool = False
     legacy: tuple[int, int] | None = None
@@ -345,7 +345,7 @@ _VARIANT_SHREDDING = ("variantShredding", f"variantShredding{_PREVIEW}")
 
 
 def _variants(
-    name: str, write: _Support, used: Callable[[FeatureUsage], bool], needed_by: str, read: _Support = _Support.YES
+    name: str, write: _Support, used: Callable[[FeatureUsage], bool], needed_by: str, read: _Support = _YES
 ) -> _Feature:
     return _Feature(name, write, used, needed_by, read, is_reader_feature=True, type="variant")
 
@@ -353,10 +353,8 @@ def _variants(
 def _iceberg_compat(version: int, *requires: str) -> _Feature:
     key = ICEBERG_COMPAT[version]
     needed = ("columnMapping", *requires)
-    return _Feature(f"icebergCompatV{version}", _Support.YES, _property(key), key, requires=needed)
+    return _Feature(f"icebergCompatV{version}", _YES, _property(key), key, requires=needed)
 
-
-_YES, _UNLESS_USED, _NO = _Support.YES, _Support.UNLESS_USED, _Support.NO
 
 _FEATURES: tuple[_Feature, ...] = (
     _Feature("appendOnly", _YES, _property("delta.appendOnly"), legacy=(1, 2)),
@@ -523,7 +521,7 @@ def _allowed(name: str, usage: FeatureUsage, *, reading: bool) -> bool:
     if feature is None:
         return False
     can = feature.read if reading else feature.write
-    if can is _Support.YES or (can is _Support.UNLESS_USED and not feature.used(usage)):
+    if can == _YES or (can == _UNLESS_USED and not feature.used(usage)):
         return True
     if not feature.type:
         return False

@@ -124,7 +124,7 @@ def compacted_name(first_version: int, last_version: int) -> str:
 
 
 _MULTIPART = pattern(r"(\d{10})\.(\d{10})\.parquet\Z", re.ASCII)
-_V2 = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\.(?:json|parquet)\Z", re.ASCII)
+_V2 = pattern(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\.(?:json|parquet)\Z", re.ASCII)
 _COMPACTED = pattern(r"(\d{20})\.compacted\.json\Z", re.ASCII)
 
 

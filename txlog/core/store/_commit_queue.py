@@ -22,7 +22,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from txlog.core import ambient
 from txlog.core.store import _local_disk as disk
@@ -51,13 +51,6 @@ Answered = Callable[[], bool]
 _passed_by_until_s: dict[str, float] = {}
 """By path: until when writers of this process skip the queue after a wait timed out. A wait that ends with a turn
 removes it: until then, no wait takes longer than the one that timed out."""
-
-
-class _Limits(NamedTuple):
-    """How long a wait without a landing commit may take, in seconds, and how many times as long in total."""
-
-    wait_max_s: float
-    waits_max: int
 
 
 class Turn:
@@ -254,8 +247,9 @@ class LocalCommitQueue:
     def _open(self, turn: Turn) -> None:
         turn.open(self._path)
 
-    def _limits(self) -> _Limits:
-        return _Limits(_WAIT_MAX_S, _WAITS_MAX)
+    def _limits(self) -> tuple[float, int]:
+        """How long a wait without a landing commit may take, in seconds, and how many times as long in total."""
+        return _WAIT_MAX_S, _WAITS_MAX
 
 
 class MachineCommitQueue(LocalCommitQueue):
@@ -297,8 +291,8 @@ class MachineCommitQueue(LocalCommitQueue):
         """The longest pause before the next look: a quarter of the time until this commit is next, within limits."""
         return max(_FAR_PAUSE_MIN_S, min(_FAR_PAUSE_MAX_S, (turn.last_wait_s - age_s) / 4))
 
-    def _limits(self) -> _Limits:
-        return _Limits(_FAR_WAIT_MAX_S, _FAR_WAITS_MAX)
+    def _limits(self) -> tuple[float, int]:
+        return _FAR_WAIT_MAX_S, _FAR_WAITS_MAX
 
 
 def _unlock(descriptor: int) -> None:

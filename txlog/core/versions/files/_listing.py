@@ -8,18 +8,15 @@ PROTOCOL.md, "File Types", "Last Checkpoint File".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from txlog.core.format.log_names import LAST_CHECKPOINT, version_prefix
 from txlog.core.store import LogStore, ObjectMeta, TableStore
 from txlog.core.util import logger
+from txlog.core.versions.decisions.checkpoint.hint import LastCheckpoint, parse_last_checkpoint
 from txlog.core.versions.decisions.segment import LogListing, read_listing
 from txlog.errors import NotFoundError, StorageError
-
-if TYPE_CHECKING:
-    from txlog.core.versions.decisions.checkpoint.hint import LastCheckpoint
 
 
 def list_log(store: TableStore, first: int = 0, files: Sequence[ObjectMeta] | None = None) -> LogListing:
@@ -45,8 +42,6 @@ def read_hint(log: LogStore, table: str) -> LastCheckpoint | None:
         body = log.read(LAST_CHECKPOINT)
     except NotFoundError:
         return None
-    from txlog.core.versions.decisions.checkpoint.hint import parse_last_checkpoint
-
     hint = parse_last_checkpoint(body)
     if hint is None:
         logger.warning("%s: %s cannot be read and is ignored", table, LAST_CHECKPOINT)

@@ -11,7 +11,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -21,15 +21,14 @@ from txlog.core.format.log_names import LogFile, checksum_name
 from txlog.core.parallel import begin
 from txlog.core.store import TableStore
 from txlog.core.util import logger
+from txlog.core.versions.decisions.checkpoint.hint import LastCheckpoint
+from txlog.core.versions.decisions.checksum import parse_checksum
 from txlog.core.versions.decisions.segment import CheckpointFiles, LogListing, LogSegment, choose_segment
 from txlog.core.versions.decisions.state import StateBuilder, TableState, commit_mark
 from txlog.core.versions.files._commits import CommitBodies, CommitReader
 from txlog.core.versions.files._listing import list_log, read_hint
 from txlog.core.wording import advice
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
-
-if TYPE_CHECKING:
-    from txlog.core.versions.decisions.checkpoint.hint import LastCheckpoint
 
 T = TypeVar("T")
 
@@ -251,8 +250,6 @@ class StateLoader:
 
         The file is used only if its version's commit exists, and if it has everything but the file list.
         """
-        from txlog.core.versions.decisions.checksum import parse_checksum
-
         first = self._beside(partial(self._commits.read, version, files=False))
         following = self._beside(lambda: list(self._commits.read_range(version + 1, segment.version, files=False)))
         try:
