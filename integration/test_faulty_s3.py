@@ -13,7 +13,7 @@ import pytest
 import txlog
 from txlog.core.store import PutOutcome, TableStore, open_store
 from txlog.errors import AccessError, NotFoundError, StorageError, UnsupportedFeatureError
-from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
+from txlog.testing.faulty_s3 import FaultyS3, ListFault, PutFault
 
 ROWS = pa.table({"id": [1, 2]})
 COMMIT = f"{0:020}.json"
@@ -38,29 +38,29 @@ def store(options: dict[str, str], tmp_path: Path) -> TableStore:
 # --- conditional PUTs -----------------------------------------------------------------------------------------
 
 # What the store makes of it, and whether the bytes are there afterwards.
-PUTS: dict[Fault, tuple[PutOutcome | type[StorageError], bool]] = {
-    Fault.NONE: (PutOutcome.WRITTEN, True),
-    Fault.LAND_500: (PutOutcome.UNKNOWN, True),
-    Fault.LAND_503: (PutOutcome.UNKNOWN, True),
-    Fault.LAND_DROP: (PutOutcome.UNKNOWN, True),
-    Fault.LAND_HANG: (PutOutcome.UNKNOWN, True),
-    Fault.CONFLICT_409: (PutOutcome.ALREADY_EXISTS, False),
-    Fault.ERROR_500: (PutOutcome.UNKNOWN, False),
-    Fault.SLOW_DOWN_503: (PutOutcome.UNKNOWN, False),
-    Fault.FORBIDDEN_403: (AccessError, False),
-    Fault.DROP: (PutOutcome.UNKNOWN, False),
-    Fault.IGNORE_CONDITION: (PutOutcome.WRITTEN, True),
+PUTS: dict[PutFault, tuple[PutOutcome | type[StorageError], bool]] = {
+    PutFault.NONE: (PutOutcome.WRITTEN, True),
+    PutFault.LAND_500: (PutOutcome.UNKNOWN, True),
+    PutFault.LAND_503: (PutOutcome.UNKNOWN, True),
+    PutFault.LAND_DROP: (PutOutcome.UNKNOWN, True),
+    PutFault.LAND_HANG: (PutOutcome.UNKNOWN, True),
+    PutFault.CONFLICT_409: (PutOutcome.ALREADY_EXISTS, False),
+    PutFault.ERROR_500: (PutOutcome.UNKNOWN, False),
+    PutFault.SLOW_DOWN_503: (PutOutcome.UNKNOWN, False),
+    PutFault.FORBIDDEN_403: (AccessError, False),
+    PutFault.DROP: (PutOutcome.UNKNOWN, False),
+    PutFault.IGNORE_CONDITION: (PutOutcome.WRITTEN, True),
 }
 
 
 def test_every_fault_does_what_its_docstring_says() -> None:
-    assert set(PUTS) == set(Fault)
+    assert set(PUTS) == set(PutFault)
     assert set(LISTS) == set(ListFault)
 
 
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", PutFault)
 def test_a_put_under_each_fault_lands_or_not_as_described_and_is_sent_once(
-    server: FaultyS3, store: TableStore, fault: Fault
+    server: FaultyS3, store: TableStore, fault: PutFault
 ) -> None:
     expected, has_landed = PUTS[fault]
     server.script(fault)
@@ -78,28 +78,28 @@ def test_a_put_under_each_fault_lands_or_not_as_described_and_is_sent_once(
             store.log.read(COMMIT)
 
 
-@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.IGNORE_CONDITION])
+@pytest.mark.parametrize("fault", [fault for fault in PutFault if fault is not PutFault.IGNORE_CONDITION])
 def test_a_put_under_a_fault_never_replaces_an_existing_object(
-    server: FaultyS3, store: TableStore, fault: Fault
+    server: FaultyS3, store: TableStore, fault: PutFault
 ) -> None:
     store.log.put_if_absent(COMMIT, b"first")
     server.script(fault)
     try:
         assert store.log.put_if_absent(COMMIT, b"second") is not PutOutcome.WRITTEN
     except StorageError:
-        assert fault is Fault.FORBIDDEN_403
+        assert fault is PutFault.FORBIDDEN_403
     assert store.log.read(COMMIT) == b"first"
 
 
-@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.IGNORE_CONDITION])
+@pytest.mark.parametrize("fault", [fault for fault in PutFault if fault is not PutFault.IGNORE_CONDITION])
 def test_an_append_under_each_fault_is_there_once_or_refused(
-    server: FaultyS3, options: dict[str, str], tmp_path: Path, fault: Fault
+    server: FaultyS3, options: dict[str, str], tmp_path: Path, fault: PutFault
 ) -> None:
     uri = f"s3://bucket/{tmp_path.name}"
     txlog.write(uri, ROWS, storage_options=options)
     table = txlog.Table.open(uri, storage_options=options)
-    server.script(Fault.NONE, fault, fault)  # the first asks whether the store refuses what exists
-    refused = fault is Fault.FORBIDDEN_403
+    server.script(PutFault.NONE, fault, fault)  # the first asks whether the store refuses what exists
+    refused = fault is PutFault.FORBIDDEN_403
     if refused:
         with pytest.raises(StorageError, match="Check the credentials"):
             table.append(ROWS)
@@ -111,9 +111,9 @@ def test_an_append_under_each_fault_is_there_once_or_refused(
     assert (seen.version, seen.to_arrow().num_rows) == ((0, 2) if refused else (1, 4))
 
 
-@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.IGNORE_CONDITION])
+@pytest.mark.parametrize("fault", [fault for fault in PutFault if fault is not PutFault.IGNORE_CONDITION])
 def test_a_sinks_checkpoint_is_in_the_table_once_whichever_of_its_steps_meets_a_fault(
-    server: FaultyS3, options: dict[str, str], tmp_path: Path, fault: Fault
+    server: FaultyS3, options: dict[str, str], tmp_path: Path, fault: PutFault
 ) -> None:
     uri = f"s3://bucket/{tmp_path.name}"
     txlog.write(uri, ROWS, storage_options=options)
@@ -126,8 +126,8 @@ def test_a_sinks_checkpoint_is_in_the_table_once_whichever_of_its_steps_meets_a_
         "commit": lambda: sink.commit(1),
     }
     for name, step in steps.items():
-        server.script(*([Fault.NONE] if name == "commit" else []), fault)
-        if fault is Fault.FORBIDDEN_403:
+        server.script(*([PutFault.NONE] if name == "commit" else []), fault)
+        if fault is PutFault.FORBIDDEN_403:
             with pytest.raises(StorageError, match="Check the credentials"):
                 step()
             server.clear_scripts()
@@ -144,7 +144,7 @@ def test_an_append_is_refused_on_a_server_that_ignores_conditional_puts(
 ) -> None:
     uri = f"s3://bucket/{tmp_path.name}"
     txlog.write(uri, ROWS, storage_options=options)
-    server.script(Fault.IGNORE_CONDITION)
+    server.script(PutFault.IGNORE_CONDITION)
     with pytest.raises(UnsupportedFeatureError, match=r"accepted .* a second time"):
         txlog.Table.open(uri, storage_options=options).append(ROWS)
     assert txlog.Table.open(uri, storage_options=options).snapshot().to_arrow().num_rows == 2
@@ -232,5 +232,5 @@ def test_the_example_on_the_testing_page_holds() -> None:
     section = text.partition("\n## A scripted S3 server\n")[2].partition("\n## ")[0]
     (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     exec(compile(example, "testing.md", "exec"), {})
-    for fault in (*Fault, *ListFault):
+    for fault in (*PutFault, *ListFault):
         assert fault.name == "NONE" or f"`{fault.name}`" in section

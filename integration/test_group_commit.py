@@ -22,18 +22,18 @@ from slow_network import slow_network
 
 import txlog
 from txlog.errors import TxlogError
-from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
+from txlog.testing.faulty_s3 import FaultyS3, ListFault, PutFault
 
 Record = Callable[[str, object], None]
 
 _DELAY_S = 0.01
 _CONTENTION = (
-    Fault.CONFLICT_409,
-    Fault.SLOW_DOWN_503,
-    Fault.LAND_503,
-    Fault.ERROR_500,
-    Fault.LAND_DROP,
-    Fault.DROP,
+    PutFault.CONFLICT_409,
+    PutFault.SLOW_DOWN_503,
+    PutFault.LAND_503,
+    PutFault.ERROR_500,
+    PutFault.LAND_DROP,
+    PutFault.DROP,
 )
 """What S3 answers to requests that meet, or that are too many: nothing landed, or nobody knows. A 412 is no fault."""
 
@@ -165,7 +165,7 @@ def test_what_a_busy_store_answers_loses_and_repeats_nothing(seed: int) -> None:
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            server.script(*choose.sample((*_CONTENTION, *[Fault.NONE] * len(_CONTENTION)), k=4))
+            server.script(*choose.sample((*_CONTENTION, *[PutFault.NONE] * len(_CONTENTION)), k=4))
             server.script_lists(ListFault.NONE, choose.choice((ListFault.SLOW_DOWN_503, ListFault.ERROR_500)))
             for thread in threads:
                 thread.join(0.05)

@@ -26,7 +26,7 @@ from txlog.core.operations import WriteOptions, plan_write
 from txlog.core.store import PutOutcome, open_store
 from txlog.core.versions import OpenTable
 from txlog.spark.options import parse_write_options
-from txlog.testing.faulty_s3 import Fault, FaultyS3
+from txlog.testing.faulty_s3 import FaultyS3, PutFault
 
 MARK = "hu5h"
 ROWS = pa.table({"id": [1, 2], "name": ["a", None]})
@@ -84,7 +84,7 @@ def test_neither_what_is_stored_nor_what_is_shown_or_pickled_holds_a_secret(
 ) -> None:
     options = {**server.storage_options, **S3_SECRETS}
     table = txlog.Table.create("s3://bucket/t", ROWS.schema, storage_options=options)
-    server.script(Fault.CONFLICT_409, Fault.LAND_500)
+    server.script(PutFault.CONFLICT_409, PutFault.LAND_500)
     results = [table.append(ROWS, user_metadata="loaded", app_id="app", checkpoint_id=0)]
     results.append(table.append(ROWS, app_id="app", checkpoint_id=0))  # a replay, which is warned of
     sink = txlog.Sink(table, app_id="app")

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError
-from txlog.mirror.pgoutput import UNCHANGED, Begin, Change, Column, Commit, Relation, Truncate, decoded
+from txlog.mirror.pgoutput import (
+    UNCHANGED,
+    BeginMessage,
+    ChangeMessage,
+    CommitMessage,
+    RelationColumn,
+    RelationMessage,
+    TruncateMessage,
+    decoded,
+)
 
 RELATION = struct.pack(">cI", b"R", 16385) + b"shop\0orders\0" + struct.pack(">cH", b"d", 2)
 RELATION += b"\1id\0" + struct.pack(">ii", 23, -1) + b"\0amount\0" + struct.pack(">ii", 1700, 655366)
@@ -26,28 +35,32 @@ def texts(*values: bytes | None) -> bytes:
 
 
 def test_a_transaction_has_its_place_and_its_time() -> None:
-    assert decoded(struct.pack(">cqqi", b"B", 0x16B374D848, 1_000_000, 7)) == Begin(0x16B374D848, 946_684_801_000)
-    assert decoded(struct.pack(">cbqqq", b"C", 0, 5, 9, 1)) == Commit(5, 9)
+    assert decoded(struct.pack(">cqqi", b"B", 0x16B374D848, 1_000_000, 7)) == BeginMessage(
+        0x16B374D848, 946_684_801_000
+    )
+    assert decoded(struct.pack(">cbqqq", b"C", 0, 5, 9, 1)) == CommitMessage(5, 9)
 
 
 def test_a_table_has_its_columns_and_their_types() -> None:
-    columns = (Column("id", 23, -1, True), Column("amount", 1700, 655366, False))
-    assert decoded(RELATION) == Relation(16385, "shop", "orders", columns)
+    columns = (RelationColumn("id", 23, -1, True), RelationColumn("amount", 1700, 655366, False))
+    assert decoded(RELATION) == RelationMessage(16385, "shop", "orders", columns)
     whole = RELATION.replace(b"orders\0d", b"orders\0f")
-    assert decoded(whole) == Relation(16385, "shop", "orders", columns, logs_whole_rows=True)
+    assert decoded(whole) == RelationMessage(16385, "shop", "orders", columns, logs_whole_rows=True)
 
 
 def test_changes_have_the_old_row_the_new_one_or_both() -> None:
     number = struct.pack(">I", 16385)
-    assert decoded(b"I" + number + b"N" + texts(b"1", None)) == Change("I", 16385, None, ["1", None])
-    assert decoded(b"U" + number + b"N" + texts(b"1", b"UNCHANGED")) == Change("U", 16385, None, ["1", UNCHANGED])
+    assert decoded(b"I" + number + b"N" + texts(b"1", None)) == ChangeMessage("I", 16385, None, ["1", None])
+    assert decoded(b"U" + number + b"N" + texts(b"1", b"UNCHANGED")) == ChangeMessage(
+        "U", 16385, None, ["1", UNCHANGED]
+    )
     moved = b"U" + number + b"K" + texts(b"1", None) + b"N" + texts(b"2", "\u00e9".encode())
-    assert decoded(moved) == Change("U", 16385, ["1", None], ["2", "\u00e9"])
-    assert decoded(b"D" + number + b"O" + texts(b"1", b"x")) == Change("D", 16385, ["1", "x"], None, True)
+    assert decoded(moved) == ChangeMessage("U", 16385, ["1", None], ["2", "\u00e9"])
+    assert decoded(b"D" + number + b"O" + texts(b"1", b"x")) == ChangeMessage("D", 16385, ["1", "x"], None, True)
 
 
 def test_tables_that_are_truncated_together_come_together() -> None:
-    assert decoded(struct.pack(">cIbII", b"T", 2, 1, 7, 9)) == Truncate((7, 9))
+    assert decoded(struct.pack(">cIbII", b"T", 2, 1, 7, 9)) == TruncateMessage((7, 9))
 
 
 def test_what_says_nothing_about_rows_is_left_out_and_what_is_unknown_is_refused() -> None:

@@ -21,7 +21,7 @@ from txlog.core.store._options import StorageKind, StorageOptions
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.unity_server import Switches, UnityServer
 from txlog.unity.catalog import UnityCatalog
-from txlog.unity.client import TOKEN, FileToken, TableName, Unanswered, UnityClient
+from txlog.unity.client import TOKEN, FileToken, FullTableName, Unanswered, UnityClient
 from txlog.unity.credentials import VendedCredentials
 from txlog.unity.messages import LoadedTable
 
@@ -103,7 +103,7 @@ def test_only_a_user_who_may_not_write_gets_credentials_to_read(
 
     monkeypatch.setattr(server, "_answered", answered)
     client = UnityClient(server.uri, SECRET)
-    provider = VendedCredentials(client, TableName(*NAME.split(".")), server.table(NAME)["uuid"], "s3://bucket/t")
+    provider = VendedCredentials(client, FullTableName(*NAME.split(".")), server.table(NAME)["uuid"], "s3://bucket/t")
     with pytest.raises(AccessError):
         provider()
     assert asked == ["READ_WRITE"]
@@ -125,7 +125,7 @@ def test_a_token_in_a_file_is_read_again_for_each_request(server: UnityServer, t
 
 
 def test_a_request_that_got_no_answer_is_repeated_only_if_it_reads(server: UnityServer) -> None:
-    client, path = UnityClient(server.uri, SECRET), TableName(*NAME.split(".")).path
+    client, path = UnityClient(server.uri, SECRET), FullTableName(*NAME.split(".")).path
     assert client.get(path, LoadedTable).latest_table_version == 0
     for method in ("GET", "POST"):
         asked: list[str] = []
@@ -148,7 +148,7 @@ def test_an_answer_that_cannot_be_understood_is_not_asked_for_all_day(
     server: UnityServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_answered", lambda *_: (200, {"metadata": 7}))
-    table_path, client = TableName(*NAME.split(".")).path, UnityClient(server.uri, SECRET)
+    table_path, client = FullTableName(*NAME.split(".")).path, UnityClient(server.uri, SECRET)
     asked = len(server.requests)
     with pytest.raises(StorageError, match="cannot be understood"):
         client.get(table_path, LoadedTable, policy=RetryPolicy(total_timeout=1800.0))
@@ -190,7 +190,7 @@ def test_a_job_of_twelve_hours_always_has_credentials_with_time_left(server: Uni
     client = UnityClient(server.uri, SECRET)
     place = "s3://bucket/t"
     server.table(NAME)["location"] = place
-    provider = VendedCredentials(client, TableName(*NAME.split(".")), server.table(NAME)["uuid"], place)
+    provider = VendedCredentials(client, FullTableName(*NAME.split(".")), server.table(NAME)["uuid"], place)
     issued_ms: dict[str, int] = {}
     with ambient.use(clock):
         for _ in range(12 * 60):
@@ -216,7 +216,7 @@ def test_of_several_credentials_the_nearest_folder_above_the_table_counts(
         }
 
     monkeypatch.setattr(server, "_credentials", given)
-    client, name = UnityClient(server.uri, SECRET), TableName(*NAME.split("."))
+    client, name = UnityClient(server.uri, SECRET), FullTableName(*NAME.split("."))
     provider = VendedCredentials(client, name, server.table(NAME)["uuid"], "s3://bucket/sales/table")
     assert provider()["access_key_id"] == "s3://bucket/sales"
 
@@ -237,7 +237,7 @@ def test_credentials_are_asked_for_again_once_if_the_store_refuses_them(server: 
     server.switches.vended = VENDED
     server.table(NAME)["location"] = "s3://bucket/t"
     provider = VendedCredentials(
-        UnityClient(server.uri, SECRET), TableName(*NAME.split(".")), server.table(NAME)["uuid"], "s3://bucket/t"
+        UnityClient(server.uri, SECRET), FullTableName(*NAME.split(".")), server.table(NAME)["uuid"], "s3://bucket/t"
     )
     client = ObjectClient(Location(StorageKind.S3, "s3://bucket/t", "bucket", "t"), StorageOptions(), provider)
 
@@ -268,7 +268,7 @@ def test_credentials_are_asked_for_again_once_if_the_store_refuses_them(server: 
 def test_credentials_of_a_table_that_was_made_again_are_not_used_for_the_old_one(server: UnityServer) -> None:
     server.switches.vended = VENDED
     client = UnityClient(server.uri, SECRET)
-    provider = VendedCredentials(client, TableName(*NAME.split(".")), "another-id", "s3://bucket/t")
+    provider = VendedCredentials(client, FullTableName(*NAME.split(".")), "another-id", "s3://bucket/t")
     with pytest.raises(TableNotFoundError, match="another table"):
         provider()
 
@@ -285,7 +285,7 @@ def test_no_secret_leaves_the_process(
     table.append(pa.table({"id": [1, 2, 3]}))
     table.delete("id = 1")
     provider = VendedCredentials(
-        catalog._client, TableName(*NAME.split(".")), server.table(NAME)["uuid"], server.table(NAME)["location"]
+        catalog._client, FullTableName(*NAME.split(".")), server.table(NAME)["uuid"], server.table(NAME)["location"]
     )
     vended = provider()
     pickles = [pickle.dumps(each) for each in (table, catalog, provider, table._open_table.task_store())]

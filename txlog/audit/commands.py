@@ -14,7 +14,7 @@ from rich.text import Text
 
 from txlog.extend.cli import (
     FAILED,
-    Call,
+    CommandCall,
     Output,
     first_rows,
     of_operation,
@@ -46,7 +46,7 @@ Facts = dict[str, Any]
 
 @of_operation("verify")
 def verify(
-    call: Call,
+    call: CommandCall,
     acknowledged: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,14 +84,14 @@ def verify(
 
 
 @of_operation("diff")
-def diff(call: Call) -> None:
+def diff(call: CommandCall) -> None:
     """To count rows, the table needs the change data feed (delta.enableChangeDataFeed)."""
     call.run(lambda table, found: _diff_shown(found), waiting="comparing versions")
 
 
 @of_operation("diff_rows")
 def diff_rows(
-    call: Call,
+    call: CommandCall,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="show at most this many")] = 100,
 ) -> None:
     """Compares the rows of changed files, so the table needs no change data feed. With --json, all rows are one
@@ -103,7 +103,7 @@ def diff_rows(
 
 
 @of_operation("check_deleted")
-def check_deleted(call: Call) -> None:
+def check_deleted(call: CommandCall) -> None:
     """The exit code is 1 if a file may still have some of it.
 
     Checks every file in the table's folder: data files of any version, named versions, change data, staging, the log.

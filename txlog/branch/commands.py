@@ -6,7 +6,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from txlog.extend.cli import FAILED, Call, of_operation, rows_table
+from txlog.extend.cli import FAILED, CommandCall, of_operation, rows_table
 from txlog.result import WriteResult, counted
 from txlog.result.branches import BranchCheck
 
@@ -14,7 +14,7 @@ __all__ = ["branch", "branches", "check", "discard", "publish", "rebase"]
 
 
 @of_operation("branch")
-def branch(call: Call) -> None:
+def branch(call: CommandCall) -> None:
     """Other commands take the branch as URI@NAME."""
     with call.opened() as (table, out):
         made = call.done(table, out, "making the branch")
@@ -23,7 +23,7 @@ def branch(call: Call) -> None:
 
 
 @of_operation("branches")
-def branches(call: Call) -> None:
+def branches(call: CommandCall) -> None:
     with call.opened() as (table, out):
         found = table.branches()
         lines = [
@@ -36,7 +36,7 @@ def branches(call: Call) -> None:
 
 
 @of_operation("check")
-def check(call: Call) -> None:
+def check(call: CommandCall) -> None:
     """The URI is that of the branch: ./orders@NAME. The table's constraints are checked too. If a row fails, the exit
     code is 1."""
     found = call.run(lambda table, found: _checked(found), waiting="checking the new rows")
@@ -45,19 +45,19 @@ def check(call: Call) -> None:
 
 
 @of_operation("publish")
-def publish(call: Call) -> None:
+def publish(call: CommandCall) -> None:
     """The URI is that of the branch: ./orders@NAME. If you run it again, nothing happens twice."""
     call.run(lambda table, done: Text(_published(done)))
 
 
 @of_operation("rebase")
-def rebase(call: Call) -> None:
+def rebase(call: CommandCall) -> None:
     """The URI is that of the branch: ./orders@NAME."""
     call.run(lambda table, done: Text(f"{table.uri} is at version {done.version}, on the newest version of its table"))
 
 
 @of_operation("discard")
-def discard(call: Call) -> None:
+def discard(call: CommandCall) -> None:
     """The URI is that of the branch: ./orders@NAME."""
     call.run(lambda table, done: Text(f"discarded: a vacuum of the table deletes {table.uri}"))
 

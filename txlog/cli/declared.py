@@ -23,7 +23,7 @@ from txlog.cli.opened import open_table, processes
 from txlog.cli.options import Json, Storage, StorageOption, Uri, assignments, names, pairs, size
 from txlog.core.declarations import Argument, Operation, declared
 
-__all__ = ["Call", "of_operation"]
+__all__ = ["CommandCall", "of_operation"]
 
 _EMPTY = inspect.Parameter.empty
 _TYPES = {"text": str, "time": str, "whole": int, "number": float, "switch": bool, "size": int, "file": Path}
@@ -37,7 +37,7 @@ _MILLISECONDS_MIN = len("20261120") + 1
 Shown = Callable[[txlog.Table, Any], RenderableType | Iterable[RenderableType]]
 
 
-class Call:
+class CommandCall:
     """One call of a command: the operation, and the values of its arguments by their names in Python."""
 
     def __init__(self, operation: Operation, values: dict[str, Any], files: GivenFiles | None = None) -> None:
@@ -96,7 +96,7 @@ class Call:
 def of_operation(
     name: str, about: str = "", *, optional: Container[str] = (), from_files: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function that gets a `Call`, and its own arguments by name.
+    """Make a command of a function that gets a `CommandCall`, and its own arguments by name.
 
     The command has the arguments that the operation declares, and those of the function; with ``from_files``, also
     those of `GivenFiles`, which its rows come from. Its help is what the operation is ``about``, and the function's
@@ -112,7 +112,7 @@ def of_operation(
         def command(**values: Any) -> None:
             of_function = {each.name: values.pop(each.name) for each in own}
             files = GivenFiles(**{each.name: values.pop(each.name) for each in of_files}) if from_files else None
-            function(Call(operation, values, files), **of_function)
+            function(CommandCall(operation, values, files), **of_function)
 
         given = [
             _parameter(operation, each, is_optional=each.name in optional) for each in taken if each.option != "URI"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from txlog.cli import show
 from txlog.cli.console import Output
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.cli.file_rows import opens_files
 from txlog.cli.options import read_schema, schema_file, time_zone
 from txlog.result import WriteResult
@@ -33,7 +33,7 @@ __all__ = [
 
 @of_operation("create", optional=("schema",))
 def create(
-    call: Call,
+    call: CommandCall,
     like: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +63,7 @@ def create(
 
 @of_operation("set_properties", "Set and remove properties of a table.")
 def set_properties(
-    call: Call,
+    call: CommandCall,
     unset: Annotated[
         list[str] | None, typer.Option("--unset", metavar="KEY", help="a property to remove; may be repeated")
     ] = None,
@@ -88,18 +88,18 @@ def set_properties(
 
 
 @of_operation("add_columns")
-def add_columns(call: Call) -> None:
+def add_columns(call: CommandCall) -> None:
     _change(call, f"it has {call.given['schema']}")
 
 
 @of_operation("rename_column")
-def rename_column(call: Call) -> None:
+def rename_column(call: CommandCall) -> None:
     """The table must map its columns: `txlog set URI delta.columnMapping.mode=name`, which some readers do not know."""
     _change(call, f"{call.given['column']} is now {call.given['name']}")
 
 
 @of_operation("drop_columns")
-def drop_columns(call: Call) -> None:
+def drop_columns(call: CommandCall) -> None:
     """The values stay in the files until `txlog purge` and `txlog vacuum`. The table must map its columns, as for
     `txlog rename-column`.
     """
@@ -107,13 +107,13 @@ def drop_columns(call: Call) -> None:
 
 
 @of_operation("alter_column")
-def alter_column(call: Call) -> None:
+def alter_column(call: CommandCall) -> None:
     """A wider type needs `txlog set URI delta.enableTypeWidening=true`, which some readers do not know."""
     _change(call, f"{call.given['column']} is changed")
 
 
 @of_operation("drop_feature")
-def drop_feature(call: Call) -> None:
+def drop_feature(call: CommandCall) -> None:
     """`txlog show` lists a table's features. If readers need the feature, they
     still need it for older versions.
     """
@@ -121,12 +121,12 @@ def drop_feature(call: Call) -> None:
 
 
 @of_operation("sync_identity")
-def sync_identity(call: Call) -> None:
+def sync_identity(call: CommandCall) -> None:
     _change(call, f"new rows get values of {call.given['column']} beyond all that it has")
 
 
 @of_operation("set_description")
-def set_description(call: Call) -> None:
+def set_description(call: CommandCall) -> None:
     if not {"description", "name"} & call.given.keys():
         raise typer.BadParameter("pass a description or --name")
     _change(call, "the description is set")
@@ -137,7 +137,7 @@ def set_description(call: Call) -> None:
     "Add a condition that every row must meet, or drop one. The rows of the table are checked first.",
 )
 def constraint(
-    call: Call,
+    call: CommandCall,
     drop: Annotated[bool, typer.Option("--drop", help="drop the constraint")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="with --drop: accept that there is none")] = False,
 ) -> None:
@@ -155,7 +155,7 @@ def constraint(
         _show(out, table, result, f"dropped the constraint {call.given['name']}")
 
 
-def _change(call: Call, text: str) -> None:
+def _change(call: CommandCall, text: str) -> None:
     with call.opened() as (table, out):
         _show(out, table, call.done(table, out), text)
 

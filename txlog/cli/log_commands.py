@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import LogCleanUp, LogCompaction
 
@@ -15,7 +15,7 @@ _NAMES_SHOWN = 20
 
 
 @of_operation("create_checkpoint")
-def checkpoint(call: Call) -> None:
+def checkpoint(call: CommandCall) -> None:
     """Readers then start at it. If the version has a checkpoint already, nothing changes."""
     with call.opened() as (table, out):
         version = call.done(table, out, "writing a checkpoint")
@@ -23,7 +23,7 @@ def checkpoint(call: Call) -> None:
 
 
 @of_operation("compact_log")
-def compact_log(call: Call) -> None:
+def compact_log(call: CommandCall) -> None:
     """Readers that support log compaction read it in place of the commits since the last checkpoint, which stay."""
     with call.opened() as (table, out):
         done = call.done(table, out)
@@ -32,7 +32,7 @@ def compact_log(call: Call) -> None:
 
 
 @of_operation("clean_up_log")
-def clean_up_log(call: Call) -> None:
+def clean_up_log(call: CommandCall) -> None:
     """The retention is delta.logRetentionDuration (default: 30 days). Files that time travel within it needs are
     kept.
     """
@@ -40,7 +40,7 @@ def clean_up_log(call: Call) -> None:
 
 
 @of_operation("generate")
-def generate(call: Call) -> None:
+def generate(call: CommandCall) -> None:
     """Presto, Athena and others read the table through them. With the table property
     delta.compatibility.symlinkFormatManifest.enabled = true every commit updates them.
     """

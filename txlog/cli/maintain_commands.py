@@ -13,7 +13,7 @@ from rich.text import Text
 
 import txlog
 from txlog.cli.console import FAILED, Output
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.core import ambient
 from txlog.core.progress import no_progress
 from txlog.result.maintenance import MaintenanceResult
@@ -25,7 +25,7 @@ _INTERVAL_S = 60.0
 
 @of_operation("maintain")
 def maintain(
-    call: Call,
+    call: CommandCall,
     watch: Annotated[bool, typer.Option("--watch", help="repeat until SIGTERM or Ctrl-C, one line per round")] = False,
 ) -> None:
     """Use it if the table's writers do no maintenance themselves. Readers and writers can

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from txlog.cli import show
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.cli.opened import opened_at
 from txlog.cli.options import Columns, Json, Parameters, Storage, Timestamp, Uri, Version, names, pairs
 from txlog.cli.tables import first_rows, show_rows
@@ -22,7 +22,7 @@ _SHOWN_ROWS = 100
 
 @of_operation("changes", "List the rows that versions inserted, updated and deleted.")
 def changes(
-    call: Call,
+    call: CommandCall,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the first rows")
     ] = None,
@@ -40,7 +40,7 @@ def changes(
 
 
 @of_operation("history")
-def history(call: Call) -> None:
+def history(call: CommandCall) -> None:
     with call.opened() as (table, out):
         entries = call.done(table, out, "reading commits")
         out.result(show.history_facts(entries), show.history_shown(entries))

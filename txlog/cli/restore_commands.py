@@ -6,7 +6,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RepairResult, RestoreResult
 
@@ -16,7 +16,7 @@ _PATHS_SHOWN = 20
 
 
 @of_operation("restore")
-def restore(call: Call) -> None:
+def restore(call: CommandCall) -> None:
     """The versions in between stay in the history."""
     if ("version" in call.given) == ("timestamp" in call.given):
         raise typer.BadParameter("give --version or --timestamp")
@@ -39,7 +39,7 @@ def _shown(done: RestoreResult) -> list[RenderableType]:
 
 
 @of_operation("repair")
-def repair(call: Call) -> None:
+def repair(call: CommandCall) -> None:
     """Without --remove, this only shows them. With it, their rows are lost, so restore the
     files from a copy if you can. If a catalog has forgotten published versions, it
     gets them back.

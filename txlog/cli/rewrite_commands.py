@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
@@ -14,13 +14,13 @@ _NOTHING_SMALL = "nothing to rewrite: no small files to combine, and no files wi
 
 
 @of_operation("optimize")
-def optimize(call: Call) -> None:
+def optimize(call: CommandCall) -> None:
     """No row changes, and readers and writers continue meanwhile. The old files stay until a vacuum deletes them."""
     call.run(lambda table, done: Text(_shown(done, _NOTHING_SMALL)))
 
 
 @of_operation("purge")
-def purge(call: Call) -> None:
+def purge(call: CommandCall) -> None:
     """The old files still have them, until a vacuum deletes those files."""
     nothing = "nothing to rewrite: no live file has deleted rows or dropped columns"
     call.run(lambda table, done: [Text(_shown(done, nothing)), *_still_kept(done)])

@@ -8,7 +8,7 @@ import typer
 
 from txlog.cli import show
 from txlog.cli.console import Output
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.cli.options import assignments, pairs
 from txlog.result import WriteResult
 from txlog.table import Table
@@ -17,7 +17,7 @@ __all__ = ["delete", "merge", "update", "upsert"]
 
 
 @of_operation("delete")
-def delete(call: Call) -> None:
+def delete(call: CommandCall) -> None:
     if ("where" in call.given) == call.given["all"]:
         raise typer.BadParameter("give --where, or --all for every row")
     with call.opened() as (table, out):
@@ -25,7 +25,7 @@ def delete(call: Call) -> None:
 
 
 @of_operation("update")
-def update(call: Call) -> None:
+def update(call: CommandCall) -> None:
     with call.opened() as (table, out):
         _print(table, out, call.done(table, out))
 
@@ -36,7 +36,7 @@ def update(call: Call) -> None:
     from_files=True,
 )
 def upsert(
-    call: Call,
+    call: CommandCall,
     merge_options: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,7 +68,7 @@ def upsert(
     from_files=True,
 )
 def merge(
-    call: Call,
+    call: CommandCall,
     delete_if: Annotated[
         str | None, typer.Option(metavar="SQL", help="delete matched rows for which this is true, before updates")
     ] = None,

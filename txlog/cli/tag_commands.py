@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 
 __all__ = ["tag", "tags", "untag"]
 
 
 @of_operation("tag")
-def tag(call: Call) -> None:
+def tag(call: CommandCall) -> None:
     call.run(lambda table, named: Text(f"version {named.version} is {named.name}"), waiting="keeping the version")
 
 
 @of_operation("tags")
-def tags(call: Call) -> None:
+def tags(call: CommandCall) -> None:
     with call.opened() as (table, out):
         found = table.tags()
         lines = [f"{each.version:>8}  {each.name}  (named {each.created:%Y-%m-%d %H:%M:%S} UTC)" for each in found]
@@ -24,7 +24,7 @@ def tags(call: Call) -> None:
 
 
 @of_operation("untag")
-def untag(call: Call) -> None:
+def untag(call: CommandCall) -> None:
     with call.opened() as (table, out):
         call.done(table, out)
         out.result({"table": table.uri, **call.given}, Text(f"removed {call.given['name']}"))

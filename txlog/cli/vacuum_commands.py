@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import txlog
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import VacuumResult
 
@@ -19,7 +19,7 @@ _PATHS_SHOWN = 20
 
 
 @of_operation("vacuum")
-def vacuum(call: Call) -> None:
+def vacuum(call: CommandCall) -> None:
     """The retention is delta.deletedFileRetentionDuration (default: 7 days). Try it with --dry-run first."""
     with call.opened() as (table, out):
         inventory = _read(call.given.pop("inventory", None))

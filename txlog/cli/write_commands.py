@@ -9,7 +9,7 @@ import typer
 import txlog
 from txlog.cli import show
 from txlog.cli.console import Output
-from txlog.cli.declared import Call, of_operation
+from txlog.cli.declared import CommandCall, of_operation
 from txlog.cli.opened import open_table
 from txlog.cli.options import ClusterBy, PartitionBy, names, time_zone
 
@@ -18,7 +18,7 @@ __all__ = ["append", "overwrite", "overwrite_partitions"]
 
 @of_operation("append", "Append Parquet, CSV or JSON files as one version.", from_files=True)
 def append(
-    call: Call,
+    call: CommandCall,
     create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,
     partition_by: PartitionBy = None,
     cluster_by: ClusterBy = None,
@@ -48,18 +48,18 @@ def append(
     "Replace all rows of a table, or those that match --where, by rows from files, as one version.",
     from_files=True,
 )
-def overwrite(call: Call) -> None:
+def overwrite(call: CommandCall) -> None:
     _replace(call)
 
 
 @of_operation(
     "overwrite_partitions", "Replace the partitions that have rows in the files, as one version.", from_files=True
 )
-def overwrite_partitions(call: Call) -> None:
+def overwrite_partitions(call: CommandCall) -> None:
     _replace(call)
 
 
-def _replace(call: Call) -> None:
+def _replace(call: CommandCall) -> None:
     with call.opened() as (table, out):
         with call.rows(table, out) as rows:
             done = getattr(table, call.operation.name)(rows, **call.given)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         require_no_token,
     )
     from txlog.core.changes.tasks import ReadTask
-    from txlog.core.definition import Engine, RowChanges
+    from txlog.core.definition import BoundEngine, MergesRowChanges
     from txlog.core.format.properties import PropertyRule
     from txlog.core.format.type_support import TypeSupport
     from txlog.core.maintenance import FolderKeeper, TombstoneUpkeep
@@ -52,7 +52,7 @@ else:
         catalogs._open: require_no_token
         catalogs._table_catalog: CatalogScheme ChecksItself FindsTable OpensCatalog TableCatalog TablePlace
         changes.tasks: ReadTask
-        definition._row_changes: Engine RowChanges
+        definition._row_changes: BoundEngine MergesRowChanges
         format.properties: PropertyRule
         format.type_support: TypeSupport
         maintenance._package_folders: FolderKeeper
@@ -73,23 +73,23 @@ else:
 
 __all__ = [
     "Background",
+    "BoundEngine",
     "CatalogScheme",
     "ChangeWriter",
     "Changelog",
     "ChecksItself",
-    "Engine",
     "FindsTable",
     "FolderKeeper",
     "FollowsCommits",
     "GivesNumbers",
     "MakesFollower",
+    "MergesRowChanges",
     "OpenTable",
     "OpensCatalog",
     "PackageFunction",
     "Point",
     "PropertyRule",
     "ReadTask",
-    "RowChanges",
     "RowCheck",
     "SinkModeOf",
     "TableCatalog",

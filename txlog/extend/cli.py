@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.cli.console import FAILED, Output
-    from txlog.cli.declared import Call, of_operation
+    from txlog.cli.declared import CommandCall, of_operation
     from txlog.cli.file_rows import (
         Delimiter,
         Format,
@@ -44,7 +44,7 @@ else:
 
 __all__ = [
     "FAILED",
-    "Call",
+    "CommandCall",
     "Delimiter",
     "Format",
     "Json",

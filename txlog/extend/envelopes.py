@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from txlog.errors import SchemaMismatchError
 
-__all__ = ["DELETED", "REPLACED", "ChangedRows", "ReadsEnvelopes", "require_one_meaning"]
+__all__ = ["DELETED", "REPLACED", "MessageChanges", "ReadsEnvelopes", "require_one_meaning"]
 
 REPLACED, DELETED = "u", "d"
 """What a message does: its row replaces the one of its key, or deletes it."""
 
 
-class ChangedRows(NamedTuple):
+class MessageChanges(NamedTuple):
     """What messages do to one table.
 
     ``source`` is the table's name there. ``rows`` are in the order of the messages, with the columns that these have,
@@ -39,7 +39,7 @@ class ChangedRows(NamedTuple):
 class ReadsEnvelopes(Protocol):
     """What a package offers in the group ``txlog.envelopes``, under the name of the envelope."""
 
-    def __call__(self, messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -> Sequence[ChangedRows]:
+    def __call__(self, messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -> Sequence[MessageChanges]:
         """The rows of messages; messages that change no row have none.
 
         Args:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from txlog.extend.cli import Call, of_operation
+from txlog.extend.cli import CommandCall, of_operation
 from txlog.result import counted
 
 __all__ = ["iceberg"]
 
 
 @of_operation("export_iceberg")
-def iceberg(call: Call) -> None:
+def iceberg(call: CommandCall) -> None:
     """Writes Iceberg metadata next to the log, for the same data files. With the table property txlog.iceberg = v2 (or
     v3) every commit does this automatically.
     """

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import txlog
-from txlog.extend.cli import Call, MergeSchema, Output, of_operation, processes, separator_of
+from txlog.extend.cli import CommandCall, MergeSchema, Output, of_operation, processes, separator_of
 from txlog.result import counted, human_size
 from txlog.result.maintenance import CloneResult, ConvertResult, CopyResult
 
@@ -16,7 +16,7 @@ _FILES_SHOWN = 20
 
 
 @of_operation("clone")
-def clone(call: Call) -> None:
+def clone(call: CommandCall) -> None:
     """To update the clone later, run it again with `--mode replace`: it copies only what is
     new. If a run was killed, the next one continues it.
     """
@@ -24,7 +24,7 @@ def clone(call: Call) -> None:
 
 
 @of_operation("convert")
-def convert(call: Call) -> None:
+def convert(call: CommandCall) -> None:
     """Partition columns come from directories such as day=2026-11-20. If the
     folder is a table already, nothing changes.
     """
@@ -43,7 +43,7 @@ def convert(call: Call) -> None:
 
 @of_operation("copy_into")
 def copy_into(
-    call: Call,
+    call: CommandCall,
     merge_schema: MergeSchema = False,
 ) -> None:
     """The table records each file, so you can run this as often as you like, also in

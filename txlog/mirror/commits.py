@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 import txlog
 from txlog.errors import InvalidInputError
 from txlog.mirror.target import MirrorTable
-from txlog.mirror.transactions import Waiting
+from txlog.mirror.transactions import WaitingChanges
 
 __all__ = ["apply", "passed", "recover"]
 
 
-def apply(waiting: Sequence[Waiting], end: int, *, together: bool = True) -> dict[str, int]:
+def apply(waiting: Sequence[WaitingChanges], end: int, *, together: bool = True) -> dict[str, int]:
     """Commit what waits, as the checkpoint ``end``. Returns the changes of each table.
 
     Several tables get it by one seal, unless it need not be ``together``.

@@ -22,7 +22,7 @@ from txlog.errors import InvalidInputError
 from txlog.mirror.pgoutput import UNCHANGED, Values
 from txlog.mirror.types import ColumnType
 
-__all__ = ["UNAVAILABLE", "Event", "Field", "event_of", "json_of", "row_of"]
+__all__ = ["UNAVAILABLE", "Event", "EventField", "event_of", "json_of", "row_of"]
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """What Debezium writes in place of a large value that the database did not send."""
@@ -62,7 +62,7 @@ _MEANINGS: Mapping[str, pa.DataType] = {
 about a string or a number than Delta knows."""
 
 
-class Field(NamedTuple):
+class EventField(NamedTuple):
     """A column as an event's schema has it. ``meaning``: the name that Debezium gives to its values, or "".
 
     ``existing``: its default, as text, which rows have that were there before the column.
@@ -86,7 +86,7 @@ class Event(NamedTuple):
     table: str
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
-    fields: tuple[Field, ...] | None
+    fields: tuple[EventField, ...] | None
     committed_ms: int
     source: Mapping[str, Any]
 
@@ -133,7 +133,7 @@ def json_of(text: bytes | str) -> Any:
         raise InvalidInputError(f"this is no JSON: {error}") from None
 
 
-def row_of(row: Mapping[str, Any], fields: Sequence[Field]) -> Values:
+def row_of(row: Mapping[str, Any], fields: Sequence[EventField]) -> Values:
     """A row's values as texts, in the order of the fields; a column that the row lacks is null.
 
     Raises InvalidInputError for a value that its column does not have, or that says too little without a schema.
@@ -232,7 +232,7 @@ def _array_text(elements: Sequence[str | None]) -> str:
 # --- schemas ---------------------------------------------------------------------------------------------------------
 
 
-def _fields(schema: Any) -> tuple[Field, ...] | None:
+def _fields(schema: Any) -> tuple[EventField, ...] | None:
     """The columns of the row, by an envelope's schema in Connect's JSON; None if that has none, as for a truncate."""
     parts = {part.get("field"): part for part in schema.get("fields") or ()}
     row = parts.get("after") or parts.get("before")
@@ -241,11 +241,11 @@ def _fields(schema: Any) -> tuple[Field, ...] | None:
     return tuple(_field(field) for field in row.get("fields") or ())
 
 
-def _field(field: Mapping[str, Any]) -> Field:
+def _field(field: Mapping[str, Any]) -> EventField:
     of, meaning, scale = _type(field)
     default = field.get("default")
     existing = None if default is None else _text(default, of, meaning, scale)
-    return Field(str(field["field"]), of, meaning, scale, existing)
+    return EventField(str(field["field"]), of, meaning, scale, existing)
 
 
 def _type(field: Mapping[str, Any]) -> tuple[ColumnType, str, int]:

@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.extend.envelopes import DELETED, REPLACED, ChangedRows, require_one_meaning
-from txlog.mirror.debezium import UNAVAILABLE, Event, Field, event_of, json_of, row_of
+from txlog.extend.envelopes import DELETED, REPLACED, MessageChanges, require_one_meaning
+from txlog.mirror.debezium import UNAVAILABLE, Event, EventField, event_of, json_of, row_of
 from txlog.mirror.pgoutput import UNCHANGED
 from txlog.mirror.types import column_type_of, values_of
 
 __all__ = ["changed_rows", "fields_of", "message_of", "sent_values", "united"]
 
 
-def changed_rows(messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -> list[ChangedRows]:
+def changed_rows(messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -> list[MessageChanges]:
     """What Debezium's events do to each table: see `txlog.extend.envelopes.ReadsEnvelopes`."""
     tables: dict[str, _Rows] = {}
     for number, message in enumerate(messages, 1):
@@ -54,8 +54,8 @@ class _Rows:
     def __init__(self, source: str, columns: Callable[[str], pa.Schema]) -> None:
         self._source = source
         self._columns = columns
-        self._fields: dict[str, Field] = {}
-        self._last: tuple[Field, ...] = ()
+        self._fields: dict[str, EventField] = {}
+        self._last: tuple[EventField, ...] = ()
         self._rows: list[dict[str, Any]] = []
         self._kinds: list[str] = []
         self._numbers: list[int] = []
@@ -83,11 +83,11 @@ class _Rows:
         self._kinds.append(DELETED if event.kind == "D" else REPLACED)
         self._numbers.append(number)
 
-    def _fields_in(self, row: Mapping[str, Any]) -> tuple[Field, ...]:
+    def _fields_in(self, row: Mapping[str, Any]) -> tuple[EventField, ...]:
         """The columns of a row without a schema, as the table has them."""
         return tuple(each for each in fields_of(self._columns(self._source), row) if each.name in row)
 
-    def changed(self) -> ChangedRows:
+    def changed(self) -> MessageChanges:
         arrays = [self._column(field) for field in self._fields.values()]
         existing = {
             name: values_of(pa.array([field.existing], pa.string()), field.type)
@@ -97,9 +97,9 @@ class _Rows:
         schema = pa.schema([(name, field.type.arrow) for name, field in self._fields.items()])
         rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
         kinds = pa.array(self._kinds, pa.string())
-        return ChangedRows(self._source, rows, kinds, self._keys, self._is_emptied, existing)
+        return MessageChanges(self._source, rows, kinds, self._keys, self._is_emptied, existing)
 
-    def _column(self, field: Field) -> pa.Array:
+    def _column(self, field: EventField) -> pa.Array:
         texts = [row.get(field.name) for row in self._rows]
         try:
             return sent_values(field, texts)
@@ -126,7 +126,7 @@ def message_of(message: Any) -> tuple[Any, tuple[str, ...]]:
     return message["payload"], tuple(key) if isinstance(key, Mapping) else ()
 
 
-def fields_of(columns: pa.Schema, row: Mapping[str, Any]) -> tuple[Field, ...]:
+def fields_of(columns: pa.Schema, row: Mapping[str, Any]) -> tuple[EventField, ...]:
     """The columns of a table, for a row without a schema. Raises SchemaMismatchError if it has others."""
     unknown = sorted(set(row) - set(columns.names))
     if unknown:
@@ -134,12 +134,12 @@ def fields_of(columns: pa.Schema, row: Mapping[str, Any]) -> tuple[Field, ...]:
             f"events have the new columns {', '.join(unknown)}, and not their types: let the converter write schemas"
             " (schemas.enable), or add the columns to the table"
         )
-    return tuple(Field(each.name, column_type_of(each.type), "") for each in columns)
+    return tuple(EventField(each.name, column_type_of(each.type), "") for each in columns)
 
 
-def united(lists: Iterable[Sequence[Field]]) -> dict[str, Field]:
+def united(lists: Iterable[Sequence[EventField]]) -> dict[str, EventField]:
     """The columns of several schemas, by name. Raises SchemaMismatchError if the type of one changes."""
-    found: dict[str, Field] = {}
+    found: dict[str, EventField] = {}
     for fields in lists:
         for field in fields:
             if found.setdefault(field.name, field).type.arrow != field.type.arrow:
@@ -147,7 +147,7 @@ def united(lists: Iterable[Sequence[Field]]) -> dict[str, Field]:
     return found
 
 
-def sent_values(field: Field, texts: Sequence[Any]) -> pa.Array:
+def sent_values(field: EventField, texts: Sequence[Any]) -> pa.Array:
     """The values of a column, from texts of `row_of`. A large value that was not sent stays Debezium's word for it, for
     which the table's writer refuses the row, or keeps what is there, as its merge engine says.
 

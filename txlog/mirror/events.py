@@ -22,7 +22,7 @@ from txlog.extend.envelopes import require_one_meaning
 from txlog.mirror import commits
 from txlog.mirror.changes import DELETE, INSERT, UPDATE_AFTER, Place, TableChanges
 from txlog.mirror.columns import StreamColumn
-from txlog.mirror.debezium import Event, Field, event_of, json_of, row_of
+from txlog.mirror.debezium import Event, EventField, event_of, json_of, row_of
 from txlog.mirror.envelope import message_of
 from txlog.mirror.history import END, START
 from txlog.mirror.pgoutput import Values
@@ -30,7 +30,7 @@ from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
 from txlog.mirror.sources import SourceColumn, SourceTable, target_name
 from txlog.mirror.target import MirrorTable
-from txlog.mirror.transactions import NewColumns, Waiting
+from txlog.mirror.transactions import NewColumns, WaitingChanges
 from txlog.mirror.types import column_type_of, values_of
 from txlog.mirror.unchanged import Key
 
@@ -169,15 +169,17 @@ class _EventTables:
         self._tables: dict[str, MirrorTable] = {}
         self._changes: dict[str, TableChanges] = {}
         self._columns: dict[str, NewColumns] = {}
-        self._fields: dict[str, tuple[Field, ...]] = {}
+        self._fields: dict[str, tuple[EventField, ...]] = {}
         self._deleted: dict[str, Key] = {}  # the keys of the rows that the last events of tables deleted
         self.num_bytes = 0
         self.committed_ms = 0
 
     @property
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingChanges]:
         """What is to be committed, by table."""
-        return [Waiting(self._tables[name], each, self._columns.get(name)) for name, each in self._changes.items()]
+        return [
+            WaitingChanges(self._tables[name], each, self._columns.get(name)) for name, each in self._changes.items()
+        ]
 
     def committed(self) -> None:
         """Forget what waited: it is in the tables."""
@@ -223,7 +225,7 @@ class _EventTables:
             raise InvalidInputError(f"the event's source has no number {self._sequence_by}, which orders the changes")
         return found
 
-    def _remember(self, event: Event, fields: Sequence[Field], keys: Sequence[str]) -> None:
+    def _remember(self, event: Event, fields: Sequence[EventField], keys: Sequence[str]) -> None:
         """Keep the key that an event deletes: where a key changes, Debezium writes a delete and an insert, which may
         lack large values of the deleted row."""
         self._deleted.pop(event.table, None)
@@ -283,7 +285,7 @@ class _EventTables:
         if MIRROR not in table.snapshot().properties:
             table.set_properties({MIRROR: state.text()})
 
-    def _fields_of_table(self, schema: str, name: str) -> tuple[Field, ...]:
+    def _fields_of_table(self, schema: str, name: str) -> tuple[EventField, ...]:
         """The columns of a table that exists, for events without a schema."""
         named = target_name(schema, name)
         if not self._catalog.exists(named):
@@ -293,9 +295,9 @@ class _EventTables:
             )
         beside = (START, END) if self._is_history else ()
         columns = (each for each in self._catalog.table(named).schema if each.name not in beside)
-        return tuple(Field(each.name, column_type_of(each.type), "") for each in columns)
+        return tuple(EventField(each.name, column_type_of(each.type), "") for each in columns)
 
-    def _fields_of(self, event: Event) -> tuple[Field, ...]:
+    def _fields_of(self, event: Event) -> tuple[EventField, ...]:
         """The columns of an event: those of its schema, or of its table. Raises SchemaMismatchError for others."""
         if event.fields is not None:
             return event.fields
@@ -308,7 +310,9 @@ class _EventTables:
             )
         return fields
 
-    def _changes_of(self, event: Event, table: MirrorTable, fields: tuple[Field, ...], number: int) -> TableChanges:
+    def _changes_of(
+        self, event: Event, table: MirrorTable, fields: tuple[EventField, ...], number: int
+    ) -> TableChanges:
         """What waits for a table, with the columns of this event."""
         state = table.state
         shape = [(field.name, field.type.delta) for field in fields]
@@ -330,7 +334,7 @@ class _EventTables:
             changes.move(columns, stream)
         return changes
 
-    def _follow(self, name: str, table: MirrorTable, fields: tuple[Field, ...], number: int) -> None:
+    def _follow(self, name: str, table: MirrorTable, fields: tuple[EventField, ...], number: int) -> None:
         """Give a table the columns of the events from here on, if it has others."""
         waiting = self._columns.get(name)
         known = waiting.columns if waiting is not None else table.state.columns
@@ -343,12 +347,14 @@ class _EventTables:
             self._columns[name] = NewColumns(columns, stream, number, table.state.keys)
 
 
-def _may_be_renamed(known: Sequence[MirrorColumn], fields: Sequence[Field]) -> bool:
+def _may_be_renamed(known: Sequence[MirrorColumn], fields: Sequence[EventField]) -> bool:
     names, now = {column.name for column in known}, {field.name for field in fields}
     return bool(names - now) and bool(now - names)
 
 
-def _followed(table: str, known: Sequence[MirrorColumn], fields: Sequence[Field]) -> tuple[MirrorColumn, ...] | None:
+def _followed(
+    table: str, known: Sequence[MirrorColumn], fields: Sequence[EventField]
+) -> tuple[MirrorColumn, ...] | None:
     """The columns that a table gets; None if it has them. Raises SchemaMismatchError for a change with two meanings."""
     of_name = {column.name: column for column in known}
     for field in fields:
@@ -378,7 +384,7 @@ def _followed(table: str, known: Sequence[MirrorColumn], fields: Sequence[Field]
     )
 
 
-def _key_of(row: Values, fields: Sequence[Field], keys: Sequence[str]) -> Values:
+def _key_of(row: Values, fields: Sequence[EventField], keys: Sequence[str]) -> Values:
     return [text if field.name in keys else None for field, text in zip(fields, row, strict=True)]
 
 

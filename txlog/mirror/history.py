@@ -15,7 +15,7 @@ import pyarrow as pa
 from txlog.mirror.changes import DELETE, UPDATE_AFTER
 from txlog.mirror.unchanged import Key, Row
 
-__all__ = ["END", "START", "Known", "current_rows", "known_of", "versions"]
+__all__ = ["END", "START", "KnownKey", "current_rows", "known_of", "versions"]
 
 START, END = "__START_AT", "__END_AT"
 """The sequences at which a row came and went; a current row has no end."""
@@ -29,20 +29,20 @@ def current_rows(batch: pa.RecordBatch, sequence: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, *beside], names=[*batch.schema.names, START, END])
 
 
-class Known(NamedTuple):
+class KnownKey(NamedTuple):
     """What a table has of a key: its current row, if it has one, and the greatest sequence of its versions."""
 
     current: Row | None
     newest: int
 
 
-def known_of(rows: Iterable[Row]) -> Known:
+def known_of(rows: Iterable[Row]) -> KnownKey:
     """What these versions of a key are."""
     current, newest = None, -1
     for row in rows:
         current = row if row[END] is None else current
         newest = max(newest, row[START], row[END] or -1)
-    return Known(current, newest)
+    return KnownKey(current, newest)
 
 
 def versions(
@@ -50,7 +50,7 @@ def versions(
     columns: Sequence[str],
     keys: Sequence[str],
     beside: Sequence[str],
-    look_up: Callable[[Sequence[Key]], Mapping[Key, Known]],
+    look_up: Callable[[Sequence[Key]], Mapping[Key, KnownKey]],
 ) -> Iterator[pa.RecordBatch]:
     """The versions that changes begin or end, each once, as upserts. A change that is not newer than what the table has
     of its key has come again, and is left out.
@@ -64,7 +64,7 @@ def versions(
     """
     kind_name, sequence_name = beside
     names = [*columns, START, END]
-    known: dict[Key, Known] = {}
+    known: dict[Key, KnownKey] = {}
     now: dict[Key, Row | None] = {}  # the current rows of keys that changed
     ended: list[Row] = []
     types: dict[str, pa.DataType] = {}
@@ -74,7 +74,7 @@ def versions(
         of_row = [tuple(row[name] for name in keys) for row in rows]
         unknown = [key for key in dict.fromkeys(of_row) if key not in known]
         found = look_up(unknown)
-        known |= {key: found.get(key, Known(None, -1)) for key in unknown}
+        known |= {key: found.get(key, KnownKey(None, -1)) for key in unknown}
         for key, row in zip(of_row, rows, strict=True):
             kind, sequence = row.pop(kind_name), row.pop(sequence_name)
             if sequence <= known[key].newest:

@@ -14,13 +14,13 @@ from txlog.errors import InvalidInputError
 
 __all__ = [
     "UNCHANGED",
-    "Begin",
-    "Change",
-    "Column",
-    "Commit",
+    "BeginMessage",
+    "ChangeMessage",
+    "CommitMessage",
     "Message",
-    "Relation",
-    "Truncate",
+    "RelationColumn",
+    "RelationMessage",
+    "TruncateMessage",
     "Unchanged",
     "Values",
     "decoded",
@@ -40,7 +40,7 @@ Values: TypeAlias = list["str | Unchanged | None"]
 """A row's values, each as PostgreSQL's text for it, None for null."""
 
 
-class Column(NamedTuple):
+class RelationColumn(NamedTuple):
     """A column of a table: its type by PostgreSQL's numbers. ``modifier`` is the length or precision; -1: none.
 
     ``is_of_key``: old rows are logged with it.
@@ -52,32 +52,32 @@ class Column(NamedTuple):
     is_of_key: bool
 
 
-class Begin(NamedTuple):
+class BeginMessage(NamedTuple):
     """A transaction begins. ``lsn``: where its commit is in the log of the database; the time is in ms since 1970."""
 
     lsn: int
     committed_ms: int
 
 
-class Commit(NamedTuple):
+class CommitMessage(NamedTuple):
     """A transaction ends. ``end``: the position behind it, from which the stream can continue."""
 
     lsn: int
     end: int
 
 
-class Relation(NamedTuple):
+class RelationMessage(NamedTuple):
     """What a table is, before its first change and after each change of it. ``logs_whole_rows``: REPLICA IDENTITY FULL,
     which takes every column as one of the key."""
 
     number: int
     schema: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[RelationColumn, ...]
     logs_whole_rows: bool = False
 
 
-class Change(NamedTuple):
+class ChangeMessage(NamedTuple):
     """A row is inserted ("I", no ``old``), updated ("U") or deleted ("D", no ``new``).
 
     ``old`` of an update is None unless its key changed or the table logs whole rows; ``old_is_whole`` says which. Of
@@ -91,13 +91,13 @@ class Change(NamedTuple):
     old_is_whole: bool = False
 
 
-class Truncate(NamedTuple):
+class TruncateMessage(NamedTuple):
     """Tables are emptied."""
 
     relations: tuple[int, ...]
 
 
-Message: TypeAlias = Begin | Commit | Relation | Change | Truncate
+Message: TypeAlias = BeginMessage | CommitMessage | RelationMessage | ChangeMessage | TruncateMessage
 
 _EPOCH_MS = 946_684_800_000
 """2000-01-01, where PostgreSQL's times begin, in ms since 1970."""
@@ -122,15 +122,15 @@ def decoded(message: bytes) -> Message | None:
             return _change(message)
         if kind == b"B":
             lsn, time_us, _ = _BEGIN.unpack_from(message, 1)
-            return Begin(lsn, _EPOCH_MS + time_us // 1000)
+            return BeginMessage(lsn, _EPOCH_MS + time_us // 1000)
         if kind == b"C":
             _, lsn, end, _ = _COMMIT.unpack_from(message, 1)
-            return Commit(lsn, end)
+            return CommitMessage(lsn, end)
         if kind == b"R":
             return _relation(message)
         if kind == b"T":
             count, _ = _TRUNCATE.unpack_from(message, 1)
-            return Truncate(struct.unpack_from(f">{count}I", message, 1 + _TRUNCATE.size))
+            return TruncateMessage(struct.unpack_from(f">{count}I", message, 1 + _TRUNCATE.size))
     except (struct.error, IndexError, ValueError) as error:
         raise InvalidInputError(f"the database sent a message of kind {kind!r} that ends too early: {error}") from error
     if kind in _IGNORED:
@@ -146,7 +146,7 @@ def lsn_text(lsn: int) -> str:
 _CHANGES = b"IUD"
 
 
-def _change(message: bytes) -> Change:
+def _change(message: bytes) -> ChangeMessage:
     relation = _NUMBER.unpack_from(message, 1)[0]
     old: Values | None = None
     new: Values | None = None
@@ -159,7 +159,7 @@ def _change(message: bytes) -> Change:
             new = values
         else:
             old, is_whole = values, part == b"O"
-    return Change(chr(message[0]), relation, old, new, is_whole)
+    return ChangeMessage(chr(message[0]), relation, old, new, is_whole)
 
 
 def _values(message: bytes, at: int) -> tuple[Values, int]:
@@ -184,7 +184,7 @@ def _values(message: bytes, at: int) -> tuple[Values, int]:
     return values, at
 
 
-def _relation(message: bytes) -> Relation:
+def _relation(message: bytes) -> RelationMessage:
     number = _NUMBER.unpack_from(message, 1)[0]
     schema, at = _text(message, 5)
     name, at = _text(message, at)
@@ -197,8 +197,8 @@ def _relation(message: bytes) -> Relation:
         column, at = _text(message, at + 1)
         type_number, modifier = _COLUMN.unpack_from(message, at)
         at += _COLUMN.size
-        columns.append(Column(column, type_number & 0xFFFFFFFF, modifier, is_of_key))
-    return Relation(number, schema or "pg_catalog", name, tuple(columns), logs_whole_rows)
+        columns.append(RelationColumn(column, type_number & 0xFFFFFFFF, modifier, is_of_key))
+    return RelationMessage(number, schema or "pg_catalog", name, tuple(columns), logs_whole_rows)
 
 
 def _text(message: bytes, at: int) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from txlog.errors import InvalidInputError
-from txlog.mirror.pgoutput import Begin, lsn_text
+from txlog.mirror.pgoutput import BeginMessage, lsn_text
 from txlog.mirror.target import MirrorTable
 
 __all__ = ["SameLog"]
@@ -51,7 +51,7 @@ class SameLog:
             if position < end:
                 raise self._another(f"no transaction ends at {lsn_text(position)}, where {name} stands")
 
-    def left_out(self, table: MirrorTable, transaction: Begin) -> None:
+    def left_out(self, table: MirrorTable, transaction: BeginMessage) -> None:
         """A transaction changes a table that has it already. Raises InvalidInputError if that shows another past."""
         committed_ms = self._committed_ms.get(table.shown)
         if committed_ms is not None and transaction.committed_ms > committed_ms + self._ahead_ms + _ALLOWED_MS:

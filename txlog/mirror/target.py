@@ -20,7 +20,7 @@ from txlog.extend import open_table_of
 from txlog.extend.catalogs import ambient, logger
 from txlog.mirror.changes import INSERT, TableChanges, beside_names
 from txlog.mirror.columns import StreamColumn, moved_rows
-from txlog.mirror.history import END, START, Known, current_rows, known_of, versions
+from txlog.mirror.history import END, START, KnownKey, current_rows, known_of, versions
 from txlog.mirror.properties import MIRROR, MirrorColumn, Mirrored
 from txlog.mirror.sources import SourceTable, target_name
 from txlog.mirror.types import ColumnType, column_type_of
@@ -324,10 +324,10 @@ class MirrorTable:
                     found.setdefault(key, []).append(row)
         return found
 
-    def _histories(self, keys: Sequence[Key]) -> dict[Key, Known]:
+    def _histories(self, keys: Sequence[Key]) -> dict[Key, KnownKey]:
         snapshot = self.table.snapshot()
         columns = [name for name in snapshot.schema.names if name not in self.state.keys]
-        found: dict[Key, Known] = {}
+        found: dict[Key, KnownKey] = {}
         for begin in range(0, len(keys), _LOOKED_UP):
             some = self._versions_of(snapshot, keys[begin : begin + _LOOKED_UP], columns)
             found |= {key: known_of(rows) for key, rows in some.items()}

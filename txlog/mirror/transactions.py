@@ -20,7 +20,16 @@ from txlog.mirror.changes import (
     TableChanges,
 )
 from txlog.mirror.columns import StreamColumn, followed
-from txlog.mirror.pgoutput import UNCHANGED, Begin, Change, Commit, Message, Relation, Truncate, Values
+from txlog.mirror.pgoutput import (
+    UNCHANGED,
+    BeginMessage,
+    ChangeMessage,
+    CommitMessage,
+    Message,
+    RelationMessage,
+    TruncateMessage,
+    Values,
+)
 from txlog.mirror.properties import MirrorColumn
 from txlog.mirror.same_log import SameLog
 from txlog.mirror.target import MirrorTable
@@ -28,7 +37,7 @@ from txlog.mirror.target import MirrorTable
 if TYPE_CHECKING:
     from txlog.mirror.source_tables import SourceTables
 
-__all__ = ["NewColumns", "Transactions", "Waiting"]
+__all__ = ["NewColumns", "Transactions", "WaitingChanges"]
 
 
 class NewColumns(NamedTuple):
@@ -40,7 +49,7 @@ class NewColumns(NamedTuple):
     keys: tuple[str, ...]
 
 
-class Waiting(NamedTuple):
+class WaitingChanges(NamedTuple):
     """What a commit applies to one table: its changes, and first the columns that it gets, if they changed."""
 
     table: MirrorTable
@@ -68,8 +77,8 @@ class Transactions:
         self._shapes: dict[int, _Shape] = {}
         self._waiting: dict[str, TableChanges] = {}
         self._columns: dict[str, NewColumns] = {}
-        self._relations: dict[int, Relation] = {}
-        self._begun: Begin | None = None
+        self._relations: dict[int, RelationMessage] = {}
+        self._begun: BeginMessage | None = None
         self._number = 0
         self.end = 0
         self.committed_ms = 0
@@ -85,13 +94,13 @@ class Transactions:
         return sum(changes.num_bytes for changes in self._waiting.values())
 
     @property
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingChanges]:
         """What is to be committed, by table."""
         found = []
         for name, changes in self._waiting.items():
             columns = self._columns.get(name)
             if columns is not None or not changes.is_empty:
-                found.append(Waiting(self._tables[name], changes, columns))
+                found.append(WaitingChanges(self._tables[name], changes, columns))
         return found
 
     def committed(self) -> None:
@@ -107,15 +116,15 @@ class Transactions:
         Raises InvalidInputError for a value that Delta lacks, SchemaMismatchError for a change of columns that cannot
         be followed.
         """
-        if isinstance(message, Change):
+        if isinstance(message, ChangeMessage):
             self._change(message, size)
-        elif isinstance(message, Begin):
+        elif isinstance(message, BeginMessage):
             self._begun, self._number = message, 0
-        elif isinstance(message, Commit):
+        elif isinstance(message, CommitMessage):
             assert self._begun is not None
             self._proof.ended(message.end)
             self.end, self.committed_ms, self._begun = message.end, self._begun.committed_ms, None
-        elif isinstance(message, Relation):
+        elif isinstance(message, RelationMessage):
             self._relations[message.number] = message
             self._shapes.pop(message.number, None)
         else:
@@ -123,7 +132,7 @@ class Transactions:
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
-    def _change(self, change: Change, size: int) -> None:
+    def _change(self, change: ChangeMessage, size: int) -> None:
         shape = self._shape(change.relation)
         if shape is None:
             return
@@ -151,7 +160,7 @@ class Transactions:
     def _key(self, shape: _Shape, row: Values) -> Values:
         return [value if place in shape.keys else None for place, value in enumerate(row)]
 
-    def _truncate(self, truncate: Truncate) -> None:
+    def _truncate(self, truncate: TruncateMessage) -> None:
         for number in truncate.relations:
             shape = self._shape(number)
             if shape is None:
@@ -195,7 +204,7 @@ class Transactions:
             self._shapes[number] = self._shape_of(relation, table, self._begun.lsn)
         return self._shapes[number]
 
-    def _require_unknown(self, relation: Relation, lsn: int) -> None:
+    def _require_unknown(self, relation: RelationMessage, lsn: int) -> None:
         """Raises SchemaMismatchError if a table with another name than the mirror's is one that it follows."""
         for name, table in self._tables.items():
             if table.state.number == relation.number and table.position is not None and table.position <= lsn:
@@ -206,7 +215,7 @@ class Transactions:
                 )
 
     def _require_same_table(
-        self, relation: Relation, table: MirrorTable, keys: Sequence[str], columns: Sequence[MirrorColumn]
+        self, relation: RelationMessage, table: MirrorTable, keys: Sequence[str], columns: Sequence[MirrorColumn]
     ) -> None:
         """Raises SchemaMismatchError for another table of this name, one that was not published for a while, or another
         key than that of these columns."""
@@ -231,7 +240,7 @@ class Transactions:
                 f" snapshot: txlog mirror ... --resync {name}"
             )
 
-    def _shape_of(self, relation: Relation, table: MirrorTable, lsn: int) -> _Shape:
+    def _shape_of(self, relation: RelationMessage, table: MirrorTable, lsn: int) -> _Shape:
         name, sources = table.shown, self._sources()
         stream = tuple(
             StreamColumn(each.name, sources.type_of(name, each.name, each.type, each.modifier))

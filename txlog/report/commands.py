@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from txlog.extend.cli import Call, of_operation
+from txlog.extend.cli import CommandCall, of_operation
 from txlog.result import counted, human_size
 
 __all__ = ["report"]
@@ -16,7 +16,7 @@ __all__ = ["report"]
 
 @of_operation("report")
 def report(
-    call: Call,
+    call: CommandCall,
     output: Annotated[
         Path, typer.Option("--output", "-o", dir_okay=False, metavar="FILE", help="the file to write")
     ] = Path("report.html"),

@@ -17,7 +17,7 @@ from txlog.report.files import Files
 
 __all__ = [
     "Advice",
-    "ColumnFacts",
+    "DeclaredColumn",
     "Deletion",
     "Facts",
     "FeatureVerdicts",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class ColumnFacts(msgspec.Struct, frozen=True):
+class DeclaredColumn(msgspec.Struct, frozen=True):
     """A column, with its type as in DDL."""
 
     name: str
@@ -46,7 +46,7 @@ class Identity(msgspec.Struct, frozen=True):
     version: int
     committed_ms: int | None
     created_ms: int | None
-    columns: tuple[ColumnFacts, ...]
+    columns: tuple[DeclaredColumn, ...]
     partition_columns: tuple[str, ...]
     clustering_columns: tuple[str, ...]
     properties: Mapping[str, str]

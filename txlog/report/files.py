@@ -21,7 +21,7 @@ from txlog.core.maintenance import DEAD_FRACTION_MAX
 from txlog.core.versions.decisions.state import TableState
 from txlog.result.audits import FilesSummary
 
-__all__ = ["DeadRows", "Files", "RemovedFiles", "Waiting", "files_of"]
+__all__ = ["DeadRows", "Files", "RemovedFiles", "WaitingFiles", "files_of"]
 
 _DAYS_SHOWN = 10
 
@@ -38,7 +38,7 @@ class DeadRows(msgspec.Struct, frozen=True):
     many: int
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingFiles(msgspec.Struct, frozen=True):
     """Removed files that a vacuum may delete from ``from_ms`` on, until a day later; days without any are left out."""
 
     from_ms: int
@@ -56,7 +56,7 @@ class RemovedFiles(msgspec.Struct, frozen=True):
     expired_bytes: int
     retention_ms: int
     last_ms: int | None
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[WaitingFiles, ...]
 
 
 class Files(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ def _removed(tombstones: pa.Table, retention_ms: int, now_ms: int) -> RemovedFil
         retention_ms=retention_ms,
         last_ms=int(later.max()) if len(later) else None,
         waiting=tuple(
-            Waiting(now_ms + day * DAY_MS, int((days == day).sum()), _sum(later_sizes[days == day]))
+            WaitingFiles(now_ms + day * DAY_MS, int((days == day).sum()), _sum(later_sizes[days == day]))
             for day in np.unique(days).tolist()
         ),
     )

@@ -37,7 +37,7 @@ from txlog.report.advice import advice_for
 from txlog.report.clustering import ClusterColumn, key_columns, ordered_paths
 from txlog.report.commits import CommitFacts, CommitLine, Timeline, commit_facts, commit_line, timeline_of
 from txlog.report.facts import (
-    ColumnFacts,
+    DeclaredColumn,
     Deletion,
     Facts,
     FeatureVerdicts,
@@ -130,7 +130,7 @@ def _identity(open_table: OpenTable, state: TableState) -> Identity:
         version=state.version,
         committed_ms=_time_of(open_table, state.version),
         created_ms=metadata.created_time,
-        columns=tuple(ColumnFacts(each.name, type_name(each.type), each.nullable) for each in state.schema.fields),
+        columns=tuple(DeclaredColumn(each.name, type_name(each.type), each.nullable) for each in state.schema.fields),
         partition_columns=state.partition_columns,
         clustering_columns=tuple(map(path_text, clustering_columns(state.domains, state.schema))),
         properties=dict(sorted(metadata.configuration.items())),

@@ -17,7 +17,7 @@ import txlog
 from txlog.core.format.schema import to_arrow
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.extend import Point, computed_names, open_table_of
-from txlog.extend.envelopes import ChangedRows, ReadsEnvelopes, require_one_meaning
+from txlog.extend.envelopes import MessageChanges, ReadsEnvelopes, require_one_meaning
 from txlog.serve.batches import Terms
 
 __all__ = ["ENVELOPES", "EventBatch", "EventTerms"]
@@ -90,10 +90,10 @@ class EventTerms:
                 " /rows, from where each goes to the table of its name, or sort them by table"
             )
         if not found and self._table is not None:
-            found = [ChangedRows("", _NOTHING, pa.array([], pa.string()))]
+            found = [MessageChanges("", _NOTHING, pa.array([], pa.string()))]
         return [self._batch(each, table(self._table or each.source)) for each in found]
 
-    def _batch(self, changed: ChangedRows, table: txlog.Table) -> EventBatch:
+    def _batch(self, changed: MessageChanges, table: txlog.Table) -> EventBatch:
         if not changed.rows.num_rows:  # no keys are needed, and a truncate has none
             terms = Terms.of({**self._given, "table": self._table or changed.source, "keys": None})
             how = msgspec.structs.replace(terms.how, empties=changed.is_emptied)

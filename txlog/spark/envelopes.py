@@ -23,7 +23,7 @@ from txlog.core.format.schema import backquoted, from_arrow
 from txlog.core.util import explains_call, invalid, names_in, one_of
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.extend.envelopes import require_one_meaning
-from txlog.mirror.debezium import Event, Field, event_of, row_of
+from txlog.mirror.debezium import Event, EventField, event_of, row_of
 from txlog.mirror.envelope import fields_of, sent_values, united
 from txlog.mirror.types import column_type_of
 from txlog.spark.errors import crossing, typed_errors
@@ -142,7 +142,7 @@ class _Newest:
         self._keys = keys
         self._options = dict(options or {})
 
-    def prepare(self, described: DataFrame) -> tuple[Field, ...] | None:
+    def prepare(self, described: DataFrame) -> tuple[EventField, ...] | None:
         """Give the table the columns of a batch's events. None if the batch has none and there is no table."""
         with typed_errors():
             found = [row[0] for row in described.collect()]
@@ -183,7 +183,7 @@ class _Newest:
                 + (f", and {' and '.join(self.beside)} for SCD type 2" if self.beside else ""),
                 table=opened.uri,
             )
-        return tuple(Field(name, column_type_of(arrow), "") for name, arrow in columns)
+        return tuple(EventField(name, column_type_of(arrow), "") for name, arrow in columns)
 
     def write(self, to: MicroBatch, changes: DataFrame) -> None:
         """Apply a batch's changes."""
@@ -295,7 +295,7 @@ class _Made:
 
     __name__ = "rows of envelopes"
 
-    def __init__(self, fields: Sequence[Field], ordered: str) -> None:
+    def __init__(self, fields: Sequence[EventField], ordered: str) -> None:
         self._fields = tuple(fields)
         self._columns = pa.schema([(field.name, field.type.arrow) for field in self._fields])
         self._in_source = ordered.removeprefix("source.") if ordered.startswith("source.") else None
@@ -345,12 +345,12 @@ class _Made:
         return pa.schema([(_KIND, pa.string()), (_SEQUENCE, pa.int64()), *self._columns])
 
 
-def _packed(fields: Sequence[Field]) -> str:
+def _packed(fields: Sequence[EventField]) -> str:
     return base64.b64encode(pickle.dumps(tuple(fields))).decode()
 
 
-def _unpacked(text: str) -> tuple[Field, ...]:
-    found: tuple[Field, ...] = pickle.loads(base64.b64decode(text))  # of this stream's own tasks
+def _unpacked(text: str) -> tuple[EventField, ...]:
+    found: tuple[EventField, ...] = pickle.loads(base64.b64decode(text))  # of this stream's own tasks
     return found
 
 

@@ -80,7 +80,7 @@ from txlog.statements.sql_result import committed
 from txlog.statements.store_assignment import as_cast, as_literal, constant
 from txlog.statements.tables import Clone, Convert, CreateTable, CreateView, DropTable, DropView, Use
 from txlog.statements.transaction_table import TransactionTable
-from txlog.statements.transactions import Begin, Commit
+from txlog.statements.transactions import BeginTransaction, CommitTransaction
 from txlog.statements.upkeep import Generate, Optimize, Purge, Restore, Vacuum
 from txlog.statements.wording import in_copy_into, in_sql, in_words_of_sql
 from txlog.table import Table
@@ -121,15 +121,15 @@ class Runner:
         statements = self._check_tables(self._placed(statements))
         for query in filter(None, map(_query, statements)):
             self._engine.check(query)
-        if self._engine.no_transactions is not None and any(isinstance(each, Begin) for each in statements):
+        if self._engine.no_transactions is not None and any(isinstance(each, BeginTransaction) for each in statements):
             raise UnsupportedFeatureError(f"{self._engine.no_transactions}; nothing was run")
         return self._results(statements)
 
     def _results(self, statements: Iterable[Any]) -> Iterator[Any]:
         rest = iter(statements)
         for statement in rest:
-            if isinstance(statement, Begin):
-                yield from self._run_together([*takewhile(lambda each: not isinstance(each, Commit), rest)])
+            if isinstance(statement, BeginTransaction):
+                yield from self._run_together([*takewhile(lambda each: not isinstance(each, CommitTransaction), rest)])
             else:
                 yield self._run_one(statement)
 

@@ -19,7 +19,7 @@ from txlog.statements.query import BEGINNINGS, Query, read_query
 from txlog.statements.rows import read_copy, read_delete, read_insert, read_merge, read_truncate, read_update
 from txlog.statements.show import Explain, read_describe, read_show
 from txlog.statements.tables import read_convert, read_create, read_drop, read_replace, read_use
-from txlog.statements.transactions import BEGINS, ENDS, Begin, read_begin, read_end, require_part
+from txlog.statements.transactions import BEGINS, ENDS, BeginTransaction, read_begin, read_end, require_part
 from txlog.statements.upkeep import (
     read_analyze,
     read_generate,
@@ -74,8 +74,8 @@ def read_statements(text: str, parameters: Mapping[str, object] | None = None, d
 
 
 def _with_transactions(cursors: Iterable[Cursor]) -> Iterator[Any]:
-    """The statements, with a `Begin` and a `Commit` around those of each transaction."""
-    begun: Begin | None = None
+    """The statements, with a `BeginTransaction` and a `Commit` around those of each transaction."""
+    begun: BeginTransaction | None = None
     for cursor in cursors:
         if cursor.word() in BEGINS:
             if begun is not None:

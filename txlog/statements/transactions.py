@@ -1,7 +1,8 @@
 """``BEGIN TRANSACTION; ...; COMMIT``: statements that change several tables together.
 
-In: a `Cursor` at the first word, or a statement between the two. Out: `Begin` and `Commit`, which stand around the
-statements of a transaction; a statement that cannot be part of one is refused. ``BEGIN ATOMIC ... END`` is the same.
+In: a `Cursor` at the first word, or a statement between the two. Out: `BeginTransaction` and `CommitTransaction`, which
+stand around the statements of a transaction; a statement that cannot be part of one is refused. ``BEGIN ATOMIC ...
+END`` is the same.
 Sources: the statements of DuckDB and PostgreSQL; Databricks, "ATOMIC compound statement".
 """
 
@@ -26,7 +27,7 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.query import Query
 from txlog.statements.rows import ChangeByQuery, Delete, Insert, Merge, Update
 
-__all__ = ["BEGINS", "ENDS", "Begin", "Commit", "read_begin", "read_end", "require_part"]
+__all__ = ["BEGINS", "ENDS", "BeginTransaction", "CommitTransaction", "read_begin", "read_end", "require_part"]
 
 BEGINS = ("BEGIN", "START")
 ENDS = ("COMMIT", "END", "ROLLBACK")
@@ -37,34 +38,34 @@ _DEFINITIONS = (AddColumns, AlterColumn, Described, DropColumns, RenameColumn, S
 _PARTS = (Query, Insert, Delete, Update, ChangeByQuery, Merge, ColumnComment)
 
 
-class Begin(msgspec.Struct, frozen=True):
+class BeginTransaction(msgspec.Struct, frozen=True):
     """``end`` is the word that ends the transaction."""
 
     at: str
     end: str
 
 
-class Commit(msgspec.Struct, frozen=True):
+class CommitTransaction(msgspec.Struct, frozen=True):
     at: str
 
 
-def read_begin(cursor: Cursor) -> Begin:
+def read_begin(cursor: Cursor) -> BeginTransaction:
     """The first statement of a block follows at once, behind ATOMIC."""
     at = cursor.place()
     if cursor.take("START"):
         cursor.expect("TRANSACTION")
         cursor.expect_end()
-        return Begin(at, "COMMIT")
+        return BeginTransaction(at, "COMMIT")
     cursor.expect("BEGIN")
     if cursor.take("ATOMIC"):
-        return Begin(at, "END")
+        return BeginTransaction(at, "END")
     cursor.take_one("TRANSACTION", "WORK")
     if not cursor.is_at_end:
         raise cursor.refused(f"expected a semicolon: {_FORMS}")
-    return Begin(at, "COMMIT")
+    return BeginTransaction(at, "COMMIT")
 
 
-def read_end(cursor: Cursor, begun: Begin | None) -> Commit:
+def read_end(cursor: Cursor, begun: BeginTransaction | None) -> CommitTransaction:
     at = cursor.place()
     if cursor.word() == "ROLLBACK":
         raise cursor.refused(
@@ -76,7 +77,7 @@ def read_end(cursor: Cursor, begun: Begin | None) -> Commit:
     if begun.end == "COMMIT":
         cursor.take_one("TRANSACTION", "WORK")
     cursor.expect_end()
-    return Commit(at)
+    return CommitTransaction(at)
 
 
 def require_part(statement: Any, place: Cursor) -> None:

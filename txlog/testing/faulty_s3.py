@@ -25,10 +25,10 @@ import msgspec
 
 from txlog.core import ambient
 
-__all__ = ["Fault", "FaultyS3", "ListFault", "Request"]
+__all__ = ["FaultyS3", "ListFault", "PutFault", "Request"]
 
 
-class Fault(enum.Enum):
+class PutFault(enum.Enum):
     """What happens to one conditional PUT. "Land" means that the object is stored if the condition holds. An answer 503
     has ``Retry-After: 1``."""
 
@@ -59,20 +59,20 @@ class ListFault(enum.Enum):
 
 
 _LANDS = {
-    Fault.NONE,
-    Fault.LAND_500,
-    Fault.LAND_503,
-    Fault.LAND_DROP,
-    Fault.LAND_HANG,
-    Fault.IGNORE_CONDITION,
+    PutFault.NONE,
+    PutFault.LAND_500,
+    PutFault.LAND_503,
+    PutFault.LAND_DROP,
+    PutFault.LAND_HANG,
+    PutFault.IGNORE_CONDITION,
 }
 _ANSWERS: dict[enum.Enum, tuple[int, str]] = {
-    Fault.LAND_500: (500, "InternalError"),
-    Fault.LAND_503: (503, "SlowDown"),
-    Fault.CONFLICT_409: (409, "ConditionalRequestConflict"),
-    Fault.ERROR_500: (500, "InternalError"),
-    Fault.SLOW_DOWN_503: (503, "SlowDown"),
-    Fault.FORBIDDEN_403: (403, "AccessDenied"),
+    PutFault.LAND_500: (500, "InternalError"),
+    PutFault.LAND_503: (503, "SlowDown"),
+    PutFault.CONFLICT_409: (409, "ConditionalRequestConflict"),
+    PutFault.ERROR_500: (500, "InternalError"),
+    PutFault.SLOW_DOWN_503: (503, "SlowDown"),
+    PutFault.FORBIDDEN_403: (403, "AccessDenied"),
     ListFault.ERROR_500: (500, "InternalError"),
     ListFault.SLOW_DOWN_503: (503, "SlowDown"),
 }
@@ -84,7 +84,7 @@ class Request(msgspec.Struct, frozen=True):
     method: str
     key: str
     is_conditional: bool
-    fault: Fault | ListFault
+    fault: PutFault | ListFault
 
 
 class _Bucket(msgspec.Struct):
@@ -123,7 +123,7 @@ class FaultyS3:
         self.delay_s = 0.0
         self.bucket = _Bucket()
         self.closing = threading.Event()
-        self._script: list[Fault] = []
+        self._script: list[PutFault] = []
         self._list_script: list[ListFault] = []
         self._server = _Server(("127.0.0.1", 0), type("_BoundHandler", (_Handler,), {"service": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -152,7 +152,7 @@ class FaultyS3:
             "region": "us-east-1",
         }
 
-    def script(self, *faults: Fault) -> None:
+    def script(self, *faults: PutFault) -> None:
         """Set the faults of the next conditional PUTs, in order; later ones have none."""
         with self.bucket.lock:
             self._script.extend(faults)
@@ -178,9 +178,9 @@ class FaultyS3:
         self._server.shutdown()
         self._server.server_close()
 
-    def next_fault(self) -> Fault:
+    def next_fault(self) -> PutFault:
         """Take the next fault of the script. The caller holds the bucket's lock."""
-        return self._script.pop(0) if self._script else Fault.NONE
+        return self._script.pop(0) if self._script else PutFault.NONE
 
     def next_list_fault(self) -> ListFault:
         """Take the next fault of the list script. The caller holds the bucket's lock."""
@@ -215,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_refused(self) -> bool:
         is_conditional = self.headers.get("If-None-Match") == "*"
-        request = Request(self.command, self.key.partition("/")[2], is_conditional, Fault.NONE)
+        request = Request(self.command, self.key.partition("/")[2], is_conditional, PutFault.NONE)
         refusal = self.service.refuse(request)
         if refusal is None:
             return False
@@ -232,15 +232,15 @@ class _Handler(BaseHTTPRequestHandler):
         is_conditional = self.headers.get("If-None-Match") == "*"
         bucket = self.service.bucket
         with bucket.lock:
-            fault = self.service.next_fault() if is_conditional else Fault.NONE
+            fault = self.service.next_fault() if is_conditional else PutFault.NONE
             self._record(is_conditional, fault)
-            exists = is_conditional and fault is not Fault.IGNORE_CONDITION and self.key in bucket.objects
+            exists = is_conditional and fault is not PutFault.IGNORE_CONDITION and self.key in bucket.objects
             kept = body if is_conditional else body[: len(body) - self.service.lost_bytes]
             if fault in _LANDS and not exists:
                 bucket.keep(self.key, kept)
-        if fault is Fault.LAND_HANG:
+        if fault is PutFault.LAND_HANG:
             self.service.closing.wait()
-        if fault in (Fault.LAND_HANG, Fault.LAND_DROP, Fault.DROP):
+        if fault in (PutFault.LAND_HANG, PutFault.LAND_DROP, PutFault.DROP):
             self._drop()
         elif fault in _ANSWERS:
             self._fail(*_ANSWERS[fault])
@@ -341,7 +341,7 @@ class _Handler(BaseHTTPRequestHandler):
             content = f"<IsTruncated>{truncated}</IsTruncated>{more}{contents}"
             self._answer_xml("ListBucketResult", content, is_broken=fault is ListFault.BROKEN)
 
-    def _record(self, is_conditional: bool = False, fault: Fault | ListFault = Fault.NONE) -> None:
+    def _record(self, is_conditional: bool = False, fault: PutFault | ListFault = PutFault.NONE) -> None:
         key = self.key.partition("/")[2]
         self.service.requests.append(Request(self.command, key, is_conditional, fault))
 

@@ -24,7 +24,7 @@ from txlog.errors import (
 )
 from txlog.extend.catalogs import TablePlace, TableStore, ambient, name_parts
 from txlog.unity.catalog_log import CatalogLog
-from txlog.unity.client import Refused, TableName, TokenSource, Unanswered, UnityClient
+from txlog.unity.client import FullTableName, Refused, TokenSource, Unanswered, UnityClient
 from txlog.unity.credentials import VendedCredentials, is_vended
 from txlog.unity.durability import durability
 from txlog.unity.messages import LoadedTable, StagedTable
@@ -115,7 +115,7 @@ class UnityCatalog:
         properties |= {f"delta.feature.{feature}": "supported" for feature in needed}
         return make(self._new(wanted, _Staged(staged.table_id, staged.location, properties)))
 
-    def _new(self, name: TableName, staged: _Staged) -> TablePlace:
+    def _new(self, name: FullTableName, staged: _Staged) -> TablePlace:
         credentials = VendedCredentials(self._client, name, staged.table_id, staged.location, True)
         owner = partial(self._log, name=name, table_id=staged.table_id, staged_at=staged.location)
         return msgspec.structs.replace(
@@ -181,7 +181,7 @@ class UnityCatalog:
                 f"the catalog at {self.uri} did not answer ({error}): look whether the change was made"
             ) from None
 
-    def _place(self, name: TableName, location: str, credentials: VendedCredentials) -> TablePlace:
+    def _place(self, name: FullTableName, location: str, credentials: VendedCredentials) -> TablePlace:
         provider = self._provider
         if provider is None and is_vended(location):
             provider = credentials
@@ -191,7 +191,7 @@ class UnityCatalog:
         self,
         store: TableStore,
         *,
-        name: TableName,
+        name: FullTableName,
         table_id: str,
         staged_at: str | None = None,
         loaded: tuple[LoadedTable, ambient.Instant] | None = None,
@@ -206,5 +206,5 @@ class UnityCatalog:
             raise
 
 
-def _named(name: str) -> TableName:
-    return TableName(*name_parts(name, 3))
+def _named(name: str) -> FullTableName:
+    return FullTableName(*name_parts(name, 3))

@@ -50,7 +50,7 @@ from txlog.extend.catalogs import (
     setting,
     unanswered,
 )
-from txlog.unity.client import Refused, TableName, Unanswered, UnityClient
+from txlog.unity.client import FullTableName, Refused, Unanswered, UnityClient
 from txlog.unity.definition import creation, definition_updates
 from txlog.unity.messages import CommitRecord, LoadedTable, TableInfo
 from txlog.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
@@ -78,7 +78,7 @@ class CatalogLog:
     def __init__(
         self,
         client: UnityClient,
-        name: TableName,
+        name: FullTableName,
         table_id: str,
         folder: LogStore,
         *,
@@ -634,7 +634,7 @@ class CatalogLog:
         return PutOutcome.ALREADY_EXISTS
 
 
-def _opened(client: UnityClient, name: TableName, table_id: str, folder: LogStore, maintains: bool) -> CatalogLog:
+def _opened(client: UnityClient, name: FullTableName, table_id: str, folder: LogStore, maintains: bool) -> CatalogLog:
     return CatalogLog(client, name, table_id, folder, maintains=maintains)
 
 

@@ -25,8 +25,8 @@ from txlog.unity.messages import OldName, OldNames, Refusal, decoded
 __all__ = [
     "TOKEN",
     "FileToken",
+    "FullTableName",
     "Refused",
-    "TableName",
     "TokenSource",
     "Unanswered",
     "UnityClient",
@@ -70,7 +70,7 @@ class Unanswered(Exception):
         self.was_sent, self.makes_no_sense = was_sent, makes_no_sense
 
 
-class TableName(msgspec.Struct, frozen=True):
+class FullTableName(msgspec.Struct, frozen=True):
     """The three parts of a table's name in a catalog."""
 
     catalog: str

@@ -11,7 +11,7 @@ from typing import Any
 
 from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.extend.catalogs import ambient, argument, new_lock
-from txlog.unity.client import TableName, UnityClient
+from txlog.unity.client import FullTableName, UnityClient
 from txlog.unity.messages import Credentials, LoadedTable, StorageCredential
 
 __all__ = ["VendedCredentials", "is_vended"]
@@ -44,7 +44,7 @@ class VendedCredentials:
     """It may be pickled with the stores that use it: it holds no secret of its own."""
 
     def __init__(
-        self, client: UnityClient, name: TableName, table_id: str, location: str, is_staged: bool = False
+        self, client: UnityClient, name: FullTableName, table_id: str, location: str, is_staged: bool = False
     ) -> None:
         """``is_staged``: the table was not made yet, so it may have no name."""
         self._client, self._name, self._table_id, self._location = client, name, table_id, location

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol
-from txlog.unity.messages import CreateTable, ProtocolInfo, TableInfo
+from txlog.unity.messages import CreateTableRequest, ProtocolInfo, TableInfo
 
 __all__ = ["creation", "definition_updates"]
 
@@ -50,11 +50,13 @@ def definition_updates(actions: Sequence[Action], known: TableInfo) -> list[dict
     return updates
 
 
-def creation(name: str, location: str, table_type: str, actions: Sequence[Action], timestamp_ms: int) -> CreateTable:
+def creation(
+    name: str, location: str, table_type: str, actions: Sequence[Action], timestamp_ms: int
+) -> CreateTableRequest:
     """The request that registers a table whose version 0 has these actions."""
     metadata = next(each for each in actions if isinstance(each, Metadata))
     protocol = next(each for each in actions if isinstance(each, Protocol))
-    return CreateTable(
+    return CreateTableRequest(
         name=name,
         location=location,
         table_type=table_type,

@@ -16,7 +16,7 @@ from txlog.core.format.features import CATALOG_MANAGED
 
 __all__ = [
     "CommitRecord",
-    "CreateTable",
+    "CreateTableRequest",
     "Credentials",
     "LoadedTable",
     "OldName",
@@ -123,7 +123,7 @@ class StagedTable(_Wire, frozen=True):
     required_properties: Mapping[str, str] = {}
 
 
-class CreateTable(_Wire, frozen=True, omit_defaults=True):
+class CreateTableRequest(_Wire, frozen=True, omit_defaults=True):
     """The request that makes a staged table, or a place that holds a table, a table of the catalog."""
 
     name: str

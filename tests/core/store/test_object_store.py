@@ -21,7 +21,7 @@ from txlog.core.store._table_store import TableStore
 from txlog.core.store._versions import VersionLog
 from txlog.errors import AccessError, StorageError
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT, VERSION_LOG_CONTRACT
-from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
+from txlog.testing.faulty_s3 import FaultyS3, ListFault, PutFault
 
 COMMIT = f"{0:020}.json"
 
@@ -70,13 +70,13 @@ def test_a_path_that_leads_elsewhere_or_is_no_text_is_refused(store: TableStore,
 def test_an_answer_that_never_comes_is_unknown(tmp_path: Path) -> None:
     with FaultyS3() as server:
         store = open_store("s3://bucket/table", {**server.storage_options, "timeout": "300ms"})
-        server.script(Fault.LAND_HANG)
+        server.script(PutFault.LAND_HANG)
         assert store.log.put_if_absent(COMMIT, b"body") is PutOutcome.UNKNOWN
         assert store.log.read(COMMIT) == b"body"
 
 
 def test_a_refusal_is_definite_and_names_what_to_check(server: FaultyS3, store: TableStore) -> None:
-    server.script(Fault.FORBIDDEN_403)
+    server.script(PutFault.FORBIDDEN_403)
     with pytest.raises(StorageError, match="Check the credentials") as caught:
         store.log.put_if_absent(COMMIT, b"body")
     assert "secret" not in str(caught.value)

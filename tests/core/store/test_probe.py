@@ -11,7 +11,7 @@ from txlog.core.store._probe import probe_newest_commit, probe_store
 from txlog.core.store._table_store import TableStore
 from txlog.core.store._versions import Attempt
 from txlog.errors import StorageError, UnsupportedFeatureError
-from txlog.testing.faulty_s3 import Fault, FaultyS3
+from txlog.testing.faulty_s3 import FaultyS3, PutFault
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 
 COMMIT = f"{0:020}.json"
@@ -151,7 +151,7 @@ def test_an_accepted_second_put_of_the_newest_commit_stops_the_writer() -> None:
     with FaultyS3() as server:
         store = open_store("s3://bucket/table", server.storage_options)
         store.log.put_if_absent(COMMIT, b"body")
-        server.script(Fault.IGNORE_CONDITION)
+        server.script(PutFault.IGNORE_CONDITION)
         with pytest.raises(UnsupportedFeatureError, match="a second time"):
             probe_newest_commit(store.versions, Attempt(0, b"body"))
         assert store.log.read(COMMIT) == b"body"
@@ -161,7 +161,7 @@ def test_a_lost_answer_to_the_probe_proves_nothing() -> None:
     with FaultyS3() as server:
         store = open_store("s3://bucket/table", server.storage_options)
         store.log.put_if_absent(COMMIT, b"body")
-        server.script(Fault.ERROR_500)
+        server.script(PutFault.ERROR_500)
         assert probe_newest_commit(store.versions, Attempt(0, b"body")) is False
 
 

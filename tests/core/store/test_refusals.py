@@ -19,7 +19,7 @@ from txlog.core.store._base import PutOutcome
 from txlog.core.store._open import open_store
 from txlog.core.store._table_store import TableStore
 from txlog.errors import AccessError, CommitStateUnknownError, StorageError, TxlogError
-from txlog.testing.faulty_s3 import Fault, FaultyS3, Request
+from txlog.testing.faulty_s3 import FaultyS3, PutFault, Request
 
 COMMIT = f"{7:020}.json"
 LARGE = b"x" * (9 << 20)
@@ -314,7 +314,7 @@ def test_the_first_retry_of_a_commit_is_a_warning_and_the_final_error_has_the_la
     txlog.write(uri, pa.table({"i": [1]}), storage_options=server.storage_options)
     table = txlog.Table.open(uri, storage_options=server.storage_options, retry=policy)
     table.append(pa.table({"i": [2]}))
-    server.script(*[Fault.ERROR_500] * 9)
+    server.script(*[PutFault.ERROR_500] * 9)
     with (
         caplog.at_level(logging.WARNING, "txlog"),
         pytest.raises(CommitStateUnknownError, match=r"the store's last answer: .*500.*InternalError"),

@@ -23,7 +23,7 @@ from txlog.errors import AccessError, StorageError, TableNotFoundError
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.owned_versions import OwnedVersions, VersionOwner
 from txlog.unity.catalog_log import CatalogLog
-from txlog.unity.client import Refused, TableName, Unanswered, UnityClient
+from txlog.unity.client import FullTableName, Refused, Unanswered, UnityClient
 from txlog.unity.credentials import VendedCredentials
 from txlog.unity.messages import (
     CommitRecord,
@@ -36,7 +36,7 @@ from txlog.unity.messages import (
 
 __all__ = ["CatalogBook", "Held", "PermissionDeniedError", "VendedLogStore", "versions_of"]
 
-_NAME = TableName("main", "s", "t")
+_NAME = FullTableName("main", "s", "t")
 _ID = "00000000-0000-4000-8000-000000000001"
 _ANOTHER_ID = "00000000-0000-4000-8000-000000000002"
 _REPORTED = "_reported"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from txlog.core.definition._cluster_by import cluster_by
     from txlog.core.definition._constraints import add_constraint, drop_constraint
     from txlog.core.definition._create_table import create_table, probe_new_location
-    from txlog.core.definition._row_changes import Engine, RowChanges, is_merged, row_changes
+    from txlog.core.definition._row_changes import BoundEngine, MergesRowChanges, is_merged, row_changes
     from txlog.core.definition._row_tracking import give_row_ids, take_row_ids
     from txlog.core.definition._sync_identity import SyncIdentity
     from txlog.core.definition._table_definition import (
@@ -58,7 +58,7 @@ else:
         _cluster_by: cluster_by
         _constraints: add_constraint drop_constraint
         _create_table: create_table probe_new_location
-        _row_changes: Engine RowChanges is_merged row_changes
+        _row_changes: BoundEngine MergesRowChanges is_merged row_changes
         _row_tracking: give_row_ids take_row_ids
         _sync_identity: SyncIdentity
         _table_definition: Definition cloned commit_definition define definition_builder is_wider new_table
@@ -68,11 +68,11 @@ else:
 
 __all__ = [
     "AlterColumn",
+    "BoundEngine",
     "Definition",
     "DefinitionChange",
-    "Engine",
     "MakeChange",
-    "RowChanges",
+    "MergesRowChanges",
     "SyncIdentity",
     "add_constraint",
     "added_columns",

@@ -34,7 +34,7 @@ _CHANGELOG = "changelog"
 _PROPERTIES = (CHANGELOG_PRODUCER, ROW_DEDUPLICATE, TOMBSTONE_RETENTION)
 
 
-class Engine(Protocol):
+class BoundEngine(Protocol):
     """A merge engine for the columns of one table, of which only its maker knows more than the name."""
 
     @property
@@ -42,11 +42,12 @@ class Engine(Protocol):
         """Its name, as in the property ``txlog.merge-engine``."""
 
 
-class RowChanges(Protocol):
+class MergesRowChanges(Protocol):
     """What merges row changes with a table's rows: a module or an object with these functions."""
 
     def engine_of(self, state: TableState, upsert: UpsertOptions) -> Any | None:
-        """The `Engine` that an upsert merges with: the table's, or the one that it asks for; None if it is a plain one.
+        """The `BoundEngine` that an upsert merges with: the table's, or the one that it asks for; None if it is a plain
+        one.
 
         Raises:
             InvalidInputError: The options do not fit the table's columns, or differ from its properties.
@@ -101,10 +102,10 @@ class RowChanges(Protocol):
         """
 
 
-ROW_CHANGES: Final[Point[RowChanges]] = Point("txlog.row_changes", "the merging of row changes")
+ROW_CHANGES: Final[Point[MergesRowChanges]] = Point("txlog.row_changes", "the merging of row changes")
 
 
-def row_changes(needed_for: str) -> RowChanges:
+def row_changes(needed_for: str) -> MergesRowChanges:
     """Raises ``UnsupportedFeatureError`` if no installed package merges row changes; ``needed_for`` says what for."""
     return ROW_CHANGES.load(_CHANGELOG, needed_for)
 
@@ -116,7 +117,7 @@ def is_merged(state: TableState, upsert: UpsertOptions) -> bool:
 
 
 def check_definition(configuration: Mapping[str, str], schema: Struct) -> None:
-    """Check the properties of a table about merges, if it has any. Raises what `RowChanges.check_definition` and
+    """Check the properties of a table about merges, if it has any. Raises what `MergesRowChanges.check_definition` and
     `row_changes` raise."""
     says = merge_options(configuration) or any(key in configuration for key in _PROPERTIES)
     if says or options_of_engines(configuration):

@@ -48,7 +48,7 @@ from txlog.result import WriteMetrics, WriteResult
 
 if TYPE_CHECKING:
     from txlog.core.changes.plan import ChangeFiles
-    from txlog.core.definition import RowChanges
+    from txlog.core.definition import MergesRowChanges
     from txlog.core.operations._replaced_files import RegionReplacement
 
 _DEFINITIONS_MAX = 100
@@ -154,7 +154,7 @@ class GlobalCommitter:
         if job.intent.kind == "upsert":
             self._row_changes().check_staged(self._open_table, job, committables)
 
-    def _row_changes(self) -> RowChanges:
+    def _row_changes(self) -> MergesRowChanges:
         from txlog.core.definition import row_changes
 
         with TxlogError.located(self._open_table.uri):

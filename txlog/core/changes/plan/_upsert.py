@@ -32,7 +32,7 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.definition import Engine, RowChanges
+    from txlog.core.definition import BoundEngine, MergesRowChanges
     from txlog.core.workers import GivenWorkers, Workers
 
 
@@ -125,7 +125,7 @@ def added_columns(state: TableState, found: pa.Schema, upsert: UpsertOptions) ->
 def bound_upsert(
     open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, numbers: Numbers | None = None
 ) -> KeyedChange:
-    """Read the source and bind its upsert to a version. Raises what `read_source` and `RowChanges` raise.
+    """Read the source and bind its upsert to a version. Raises what `read_source` and `MergesRowChanges` raise.
 
     ``numbers`` are for the identity columns of new rows; None means the table's.
     """
@@ -142,7 +142,7 @@ def bound_upsert(
     return read_upsert(state, open_table.uri, stream, upsert, open_table.key_cache, numbers)
 
 
-def _merging(state: TableState, upsert: UpsertOptions) -> tuple[RowChanges, Engine] | None:
+def _merging(state: TableState, upsert: UpsertOptions) -> tuple[MergesRowChanges, BoundEngine] | None:
     """What merges the rows of an upsert, and with which engine; None if it is a plain one."""
     if not is_merged(state, upsert):
         return None
