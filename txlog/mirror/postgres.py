@@ -267,7 +267,11 @@ class Mirror:
             )
         if found and found[0][1] == "lost":
             if behind:
-                raise self._lost(behind, "the database gave up what it kept for the slot (max_slot_wal_keep_size)")
+                raise self._lost(
+                    behind,
+                    "the database gave up what it kept for the slot (max_slot_wal_keep_size, or"
+                    " idle_replication_slot_timeout of PostgreSQL 18)",
+                )
             queries.rows("select pg_drop_replication_slot(%s)", self.name)
         elif found:
             known = commits.passed(tables.values())
