@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from txlog.core import ambient
 from txlog.core.changes.tasks import plain_times
-from txlog.core.format.arrow.arrays import array_of, from_numbers, numbers_of
+from txlog.core.format.arrow.arrays import array_of, from_numbers, numbers_of, one_array
 from txlog.core.format.arrow.spill import no_room, temporary_folder
 from txlog.core.format.change_data import CHANGE_TYPE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 from txlog.core.format.changed_rows import rows_between
@@ -198,8 +198,7 @@ def _comparable(column: pa.ChunkedArray | pa.Array) -> Any:
         nan, zero = pa.scalar(float("nan"), kind), pa.scalar(0, kind)
         return pc.if_else(pc.is_nan(column), nan, pc.add(column, zero))
     if pa.types.is_nested(kind):
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        texts = [None if value is None else repr(value) for value in plain_times(whole).to_pylist()]
+        texts = [None if value is None else repr(value) for value in plain_times(one_array(column)).to_pylist()]
         return array_of(texts, pa.large_string())
     return column
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from txlog.changelog.key_files import StagedKeyRows, read_keys
 from txlog.changelog.mismatches import QuarantineRows
+from txlog.changelog.partial_columns import column_of_parts
 from txlog.changelog.row_kinds import DELETE, KINDS, UPDATE_AFTER
 from txlog.changelog.staged_keys import StagedKeys
 from txlog.core.changes.tasks import FileReader, FileRows
@@ -95,20 +96,8 @@ class QuarantineReader:
                 yield from read_keys(self._files, file, self._staged.index.keys, self._table)
 
     def _of_keys(self, columns: dict[tuple[str, ...], pa.Array], count: int) -> pa.RecordBatch:
-        found = [_column(columns, (field.name,), field.type, count) for field in self._schema]
+        found = [column_of_parts(columns, (field.name,), field.type, count) for field in self._schema]
         return pa.RecordBatch.from_arrays(found, schema=self._schema)
-
-
-def _column(
-    columns: dict[tuple[str, ...], pa.Array], path: tuple[str, ...], data_type: pa.DataType, count: int
-) -> pa.Array:
-    """A table column, whose fields may be key columns; null if the key has no part in it."""
-    if path in columns:
-        return columns[path]
-    if not any(each[: len(path)] == path for each in columns):
-        return pa.nulls(count, data_type)
-    members = [_column(columns, (*path, field.name), field.type, count) for field in data_type]
-    return pa.StructArray.from_arrays(members, fields=list(data_type))
 
 
 def _words(kind: int, cases: NDArray[np.int8]) -> list[str]:

@@ -109,7 +109,7 @@ def gather_keys(
     values, are_deletes, columns = source.read(numbers)
     source.check_counts(are_deletes)
     order = sort_order(values)
-    values = _sorted(values, order)
+    values = values.at(order)
     are_deletes = are_deletes[order]
     is_again = values.numbers[1:] == values.numbers[:-1]
     if values.second is not None:
@@ -122,10 +122,6 @@ def gather_keys(
     index = SortedKeys(keys, numbers, values, ranges)
     rows = order if len(order) <= _FEW_KEYS else None
     return StagedKeys(index, np.ascontiguousarray(are_deletes), superseded, source.num_keys, rows)
-
-
-def _sorted(values: KeyValues, order: NDArray[np.int64]) -> KeyValues:
-    return KeyValues(values.numbers[order], None if values.second is None else values.second[order])
 
 
 def _as_column(values: KeyValues, key: KeyColumn) -> pa.Array:

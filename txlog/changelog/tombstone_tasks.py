@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.changelog.merge_engines.engine import MergeEngine
+from txlog.changelog.partial_columns import column_of_parts
+from txlog.core.format.arrow.arrays import one_array
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.properties import TOMBSTONE_RETENTION, TableProperties
 from txlog.core.format.schema import Array, Map, Struct, to_arrow
@@ -55,11 +57,11 @@ def tombstone_rows(
 
     No rule of the table applies to them, since no reader sees them.
     """
-    kept: dict[tuple[str, ...], pa.Array] = {(name,): _one(deletes.column(name)) for name in sequence}
-    kept |= {key.path: _one(key.of(deletes)) for key in keys}
+    kept: dict[tuple[str, ...], pa.Array] = {(name,): one_array(deletes.column(name)) for name in sequence}
+    kept |= {key.path: one_array(key.of(deletes)) for key in keys}
     columns = []
     for field, arrow in zip(schema.fields, to_arrow(schema), strict=True):
-        column = _column(kept, (field.name,), arrow.type, deletes.num_rows)
+        column = column_of_parts(kept, (field.name,), arrow.type, deletes.num_rows)
         if not field.nullable and column.null_count:
             column = pc.fill_null(column, _default(arrow.type))
         columns.append(column)
@@ -70,20 +72,6 @@ def expired_before_ms(table: DefinedTable, now_ms: int) -> int:
     """Older tombstones are dropped."""
     kept_ms = retention_ms(table.metadata.configuration)
     return now_ms + 1 if kept_ms is None else now_ms - kept_ms
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _column(kept: dict[tuple[str, ...], pa.Array], path: tuple[str, ...], kind: pa.DataType, count: int) -> pa.Array:
-    """A column whose fields may be kept in part; null if none is."""
-    if path in kept:
-        return kept[path]
-    if not any(each[: len(path)] == path for each in kept):
-        return pa.nulls(count, kind)
-    members = [_column(kept, (*path, field.name), field.type, count) for field in kind]
-    return pa.StructArray.from_arrays(members, fields=list(kind))
 
 
 def _default(kind: pa.DataType) -> pa.Scalar:

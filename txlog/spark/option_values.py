@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,8 +44,8 @@ class BadValue(ValueError):
 class Given:
     """The options that have not been read yet, by lower-case key."""
 
-    def __init__(self, rest: dict[str, str]) -> None:
-        self.rest = rest
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.rest = {key.lower(): value for key, value in options.items()}
 
     def take(self, name: str, read: Callable[[str], Any]) -> Any:
         """The typed value of one option, or None if it is not set. An error names the option."""

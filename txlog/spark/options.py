@@ -174,7 +174,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
             contradict each other.
         UnsupportedFeatureError: An option, named in the message, that this release does not support.
     """
-    given = Given({key.lower(): value for key, value in options.items()})
+    given = Given(options)
     _refuse_unbuilt(given)
     parsed = SparkWriteOptions(
         path=table_path(given.take("path", str)),
@@ -359,7 +359,7 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
         InvalidInputError: What `parse_write_options` raises; or an option is only for batches.
         UnsupportedFeatureError: What `parse_write_options` raises.
     """
-    given = Given({key.lower(): value for key, value in options.items()})
+    given = Given(options)
     app_id = given.take("txnAppId", text_value)
     skip = bool(given.take("skipCommittedBatches", flag))
     for name, what in zip(_OF_BATCHES, ("its batch id", "its query and offsets"), strict=True):

@@ -81,7 +81,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
     Raises:
         InvalidInputError: An unknown name (with the nearest known one), a bad value, or no path.
     """
-    given = Given({key.lower(): value for key, value in options.items()})
+    given = Given(options)
     for name in _OF_STREAMS:
         if name.lower() in given.rest:
             raise InvalidInputError(
@@ -149,7 +149,7 @@ def parse_stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
         InvalidInputError: An unknown name (with the nearest known one), a bad value, no path, or options that
             contradict each other.
     """
-    given = Given({key.lower(): value for key, value in options.items()})
+    given = Given(options)
     for name in _OF_BATCHES:
         if name.lower() in given.rest:
             raise InvalidInputError(f"option {name} is for batch reads: for a stream, set startingVersion instead")

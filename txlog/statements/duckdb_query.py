@@ -17,7 +17,7 @@ import pyarrow as pa
 import sqlglot
 
 from txlog.core import ambient
-from txlog.core.format.arrow.arrays import offsets_and_mask
+from txlog.core.format.arrow.arrays import offsets_and_mask, one_array
 from txlog.core.format.schema import from_arrow, repeated_in_other_case, type_to_arrow, types_in
 from txlog.core.format.time_zones import full_name, offset_of
 from txlog.core.parallel import Threads
@@ -266,8 +266,7 @@ def _with_integers(kind: pa.DataType) -> pa.DataType:
 
 def _array(column: Any, kind: pa.DataType) -> pa.Array:
     """A column of duckdb's as the kernels take it."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return _shaped(whole, kind)
+    return _shaped(one_array(column), kind)
 
 
 def _register(connection: duckdb.DuckDBPyConnection, name: str, rows: Any) -> None:

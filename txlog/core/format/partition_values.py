@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import array_of
+from txlog.core.format.arrow.arrays import array_of, one_array
 from txlog.core.format.schema import (
     TIMESTAMP,
     TIMESTAMPS,
@@ -65,7 +65,7 @@ def encode_array(values: pa.Array, data_type: DataType, *, column: str = "the pa
     Raises InvalidInputError naming ``column``: binary that is not UTF-8, a date or timestamp outside the years
     1 to 9999, a value the type cannot hold, a type that no table is partitioned by.
     """
-    typed = _cast(_whole(values), _arrow_type(data_type, column), data_type, column)
+    typed = _cast(one_array(values), _arrow_type(data_type, column), data_type, column)
     if isinstance(data_type, Decimal):
         return _each_distinct(typed, lambda value: format(value, "f"))  # Arrow writes zero as 0E-18
     name = data_type.name if isinstance(data_type, Primitive) else ""
@@ -94,10 +94,6 @@ def _cast(values: pa.Array, target: pa.DataType, data_type: DataType, column: st
     except pa.ArrowException as error:
         wanted = "UTF-8 text, as a partition value must be" if target == pa.string() else f"a {type_name(data_type)}"
         raise InvalidInputError(f"{column}: a value is not {wanted} ({error})") from None
-
-
-def _whole(values: pa.Array) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _each_distinct(values: pa.Array, convert: Callable[[Any], Any], result: pa.DataType | None = None) -> pa.Array:
@@ -245,7 +241,7 @@ def decode_array(
     zone: datetime.tzinfo = datetime.timezone.utc,
 ) -> pa.Array:
     """The values of an array of texts, as the Arrow type of the column (`schema.type_to_arrow`). See `decode`."""
-    strings = _whole(texts).cast(pa.string())
+    strings = one_array(texts).cast(pa.string())
     target = type_to_arrow(data_type, "the partition column")
     return _each_distinct(strings, lambda text: decode(text, data_type, zone=zone), target)
 

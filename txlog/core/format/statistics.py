@@ -19,6 +19,7 @@ import orjson
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.core.format.arrow.arrays import visible_member
 from txlog.core.format.column_mapping import physical_schema
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import (
@@ -157,7 +158,7 @@ class FileStatistics:
             return
         for tree, is_value in (("minValues", _is_float), ("maxValues", _is_float), ("nullCount", _is_count)):
             for path in paths:
-                value = _found(document, (tree, *path))
+                value = value_at(document, (tree, *path))
                 if is_value(value):
                     self._kept.append((tree, path, value))
 
@@ -175,7 +176,7 @@ class FileStatistics:
         names = {*data.schema.names}
         for path, seen in (*self._floats.items(), *self._nulls.items()):
             for column in _chunks(data, path[0]) if path[0] in names else ():
-                seen.look(_visible(column, path[1:]))
+                seen.look(visible_member(column, path[1:]))
 
     @property
     def floats(self) -> Iterable[ColumnPath]:
@@ -292,13 +293,6 @@ def _values(column: pa.Array) -> np.ndarray[Any, Any]:
     width = column.type.bit_width // 8
     values = np.frombuffer(column.buffers()[1], f"f{width}", len(column), column.offset * width)
     return values
-
-
-def _visible(column: pa.Array, members: ColumnPath) -> pa.Array:
-    """The member as a reader sees it: null if a struct around it is null."""
-    for name in members:
-        column = column.flatten()[column.type.get_field_index(name)]
-    return column
 
 
 def _chunks(data: pa.RecordBatch | pa.Table, name: str) -> list[pa.Array]:
@@ -510,7 +504,8 @@ def _put(tree: dict[str, Any], path: ColumnPath, value: Any) -> None:
     tree[path[-1]] = value
 
 
-def _found(tree: Any, path: ColumnPath) -> Any:
+def value_at(tree: Any, path: ColumnPath) -> Any:
+    """What a tree of objects, such as ``minValues``, has for a column; None if it has nothing."""
     for name in path:
         tree = tree.get(name) if isinstance(tree, dict) else None
     return tree
@@ -538,7 +533,7 @@ def with_bounds(stats: str | None) -> set[ColumnPath]:
         document = orjson.loads(stats or "{}")
     except ValueError:
         return set()
-    trees = [_found(document, (name,)) for name in ("minValues", "maxValues")]
+    trees = [value_at(document, (name,)) for name in ("minValues", "maxValues")]
     return {path for tree in trees if isinstance(tree, dict) for path in _paths(tree, ())}
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from txlog.core.format.schema import type_to_arrow
 from txlog.core.format.time_zones import clock_times, instants
+from txlog.core.predicates.terms.arguments import as_arrays, as_given
 from txlog.core.predicates.terms.tree import Call
 from txlog.core.util import UTC
 
@@ -42,15 +43,13 @@ def _with_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that calls ``function(call, *integers)`` with numpy's arrays."""
 
     def kernel(call: Call, *given: Any) -> Any:
-        length = next((len(each) for each in given if not isinstance(each, pa.Scalar)), 1)
-        columns = [pa.repeat(each, length) if isinstance(each, pa.Scalar) else each for each in given]
-        whole = [each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each for each in columns]
+        whole = as_arrays(given)
         numbers = [pc.fill_null(_integers(each), 0).to_numpy(zero_copy_only=False) for each in whole]
         is_null = np.any([each.is_null().to_numpy(zero_copy_only=False) for each in whole], axis=0)
         found = function(call, *numbers)
         kind = type_to_arrow(call.type)
         made = pa.array(found, pa.int32() if pa.types.is_date32(kind) else kind, mask=is_null).cast(kind)
-        return made[0] if all(isinstance(each, pa.Scalar) for each in given) else made
+        return as_given(given, made)
 
     return kernel
 

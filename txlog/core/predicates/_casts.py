@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
+from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask, one_array
 from txlog.core.format.arrow.decimals import rounded, truncated
 from txlog.core.format.arrow.wide_years import date_text
 from txlog.core.format.schema import (
@@ -42,6 +42,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.predicates._float_texts import float_text
 from txlog.core.predicates._time_texts import in_one_form
+from txlog.core.predicates.terms.arguments import takes_scalars
 from txlog.core.predicates.terms.types import INTEGER_DIGITS, cast_depends_on_zone, is_floating, is_integer, is_numeric
 from txlog.core.predicates.terms.zones import UTC, as_clock, as_instant
 
@@ -101,7 +102,7 @@ def cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> An
     if source in TIMESTAMPS and target == STRING:
         return _time_text(values)
     if is_floating(source) and target == STRING:
-        return _float_text(values)
+        return float_text(values)
     if isinstance(source, Decimal) and target == STRING:
         return _decimal_text(values)
     if target == BOOLEAN and not is_integer(source):
@@ -123,12 +124,9 @@ def _in_zone(values: Any, source: DataType, target: DataType, zone: str) -> Any:
     return as_instant(cast(values, source, TIMESTAMP_NTZ), zone, starts_days=source == DATE)
 
 
+@takes_scalars
 def try_cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -> Any:
     """`cast`, with null for a value that the type cannot hold."""
-    if isinstance(values, pa.Scalar):
-        return try_cast(pa.repeat(values, 1), source, target, zone)[0]
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     if source == STRING:
         values = _of_form(values, target)
     if target == STRING:  # which holds every value: what raises is another one in another version of Java
@@ -142,7 +140,7 @@ def try_cast(values: Any, source: DataType, target: DataType, zone: str = UTC) -
             return pa.nulls(1, type_to_arrow(target))
     middle = len(values) // 2
     halves = (try_cast(part, source, target, zone) for part in (values[:middle], values[middle:]))
-    return pa.concat_arrays([half.combine_chunks() if isinstance(half, pa.ChunkedArray) else half for half in halves])
+    return pa.concat_arrays([one_array(half) for half in halves])
 
 
 def _of_form(texts: Any, target: DataType) -> Any:
@@ -236,12 +234,11 @@ def _number(values: Any, source: DataType, target: DataType) -> Any:
     return _plain(values, arrow_type)
 
 
+@takes_scalars
 def _float_to_decimal(values: Any, target: Decimal, *, or_null: bool = False) -> Any:
     """The digits that Java writes, rounded half away from zero; null for what is no number. With ``or_null``, also for
     one that is too large. Raises ``ArrowInvalid`` for one that Java's versions write differently."""
-    if isinstance(values, pa.Scalar):
-        return _float_to_decimal(pa.repeat(values, 1), target, or_null=or_null)[0]
-    doubles = _plain(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values, pa.float64())
+    doubles = _plain(values, pa.float64())
     doubles = pc.if_else(pc.is_finite(doubles), doubles, pa.nulls(1, pa.float64())[0])
     is_small = pc.less(pc.abs(doubles), 10.0 ** -(target.scale + 1))  # whatever its digits are
     doubles = pc.if_else(is_small, 0.0, doubles)
@@ -276,14 +273,11 @@ def _of_moment(values: Any, target: DataType) -> Any:
     return _number(seconds, DOUBLE, target)
 
 
+@takes_scalars
 def _as_moment(values: Any, target: DataType) -> Any:
     """The moment so many seconds after 1970. Of integers, one beyond all is the last or the first; of decimals, as in
     Java, the last 64 bits count."""
     arrow_type = type_to_arrow(target)
-    if isinstance(values, pa.Scalar):
-        return _as_moment(pa.repeat(values, 1), target)[0]
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     if pa.types.is_decimal(values.type):
         micros = [None if each is None else int(_WIDE.multiply(each, _SECOND_US)) for each in values.to_pylist()]
         low = [None if each is None else (each + _BEYOND_US) % (2 * _BEYOND_US) - _BEYOND_US for each in micros]
@@ -331,21 +325,12 @@ def _time_text(values: Any) -> Any:
     return pc.replace_substring_regex(_plain(clock, pa.string()), r"\.?0*$", "")
 
 
-def _float_text(values: Any) -> Any:
-    if isinstance(values, pa.Scalar):
-        return float_text(pa.repeat(values, 1))[0]
-    return float_text(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
-
-
 # --- arrays, maps and structs ---------------------------------------------------------------------------------
 
 
+@takes_scalars
 def _nested(values: Any, source: DataType, target: DataType, zone: str) -> Any:
     """The same with each part cast; fields of structs go by name. Nulls stay, also where ``target`` has none."""
-    if isinstance(values, pa.Scalar):
-        return _nested(pa.repeat(values, 1), source, target, zone)[0]
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     arrow_type = type_to_arrow(target)
     match source, target:
         case Struct(given), Struct(wanted):
@@ -372,12 +357,9 @@ def _nested(values: Any, source: DataType, target: DataType, zone: str) -> Any:
     raise TypeError(f"no cast of {type_name(source)} to {type_name(target)}")
 
 
+@takes_scalars
 def _nested_text(values: Any, source: DataType, target: DataType, zone: str) -> Any:
     """``[1, null]``, ``{a -> 1}``; of a struct ``{1, a}``."""
-    if isinstance(values, pa.Scalar):
-        return _nested_text(pa.repeat(values, 1), source, target, zone)[0]
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     if isinstance(source, Struct):
         parts = [_shown(values.field(at), field.type) for at, field in enumerate(source.fields)]
         found = [f"{{{', '.join(row)}}}" for row in zip(*parts, strict=True)] if parts else ["{}"] * len(values)

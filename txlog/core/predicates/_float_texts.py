@@ -11,6 +11,8 @@ import decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.core.predicates.terms.arguments import takes_scalars
+
 _PLAIN = (1e-3, 1e7)
 """Between these, numbers are written without an exponent."""
 
@@ -21,6 +23,7 @@ _POWERS = [float(f"1e{exponent}") for exponent in (*range(17, 23), 24, 25, 26)]
 """Doubles between those two that all versions write alike: not so 1e23."""
 
 
+@takes_scalars
 def float_text(values: pa.Array) -> pa.Array:
     """The text of each number. Raises ``ArrowInvalid`` for one that Java's versions write differently."""
     least, large, larger = _AGREED[values.type]

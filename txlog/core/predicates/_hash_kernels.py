@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import from_numbers
+from txlog.core.predicates.terms.arguments import as_arrays, as_given
 from txlog.core.predicates.terms.tree import Call
 
 if TYPE_CHECKING:
@@ -180,16 +181,11 @@ _HASHES: dict[str, tuple[Any, Any, Callable[..., Numbers], Callable[..., Numbers
 
 def _hashed(call: Call, *given: Any) -> Any:
     unsigned, signed, *_ = _HASHES[call.name]
-    count = next((len(values) for values in given if not isinstance(values, pa.Scalar)), None)
-    hashes = np.full(1 if count is None else count, _SEED, unsigned)
-    for values in given:
-        if isinstance(values, pa.Scalar):
-            values = pa.repeat(values, len(hashes))
-        elif isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks()
+    columns = as_arrays(given)
+    hashes = np.full(len(columns[0]), _SEED, unsigned)
+    for values in columns:
         hashes = _chained(call.name, hashes, values)
-    found = from_numbers(hashes.view(signed))
-    return found[0] if count is None else found
+    return as_given(given, from_numbers(hashes.view(signed)))
 
 
 def _chained(name: str, seeds: Numbers, values: pa.Array) -> Numbers:

@@ -14,24 +14,17 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
 from txlog.core.format.schema import type_to_arrow
+from txlog.core.predicates.terms.arguments import as_arrays, as_given
 from txlog.core.predicates.terms.tree import Call, captured_name, variable_name
 
 Evaluate = Callable[..., pa.Array]
 """`evaluate.evaluate`, which calls these."""
 
 
-def _whole(values: Any, length: int) -> pa.Array:
-    if isinstance(values, pa.Scalar):
-        return pa.repeat(values, length)
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
 def _kernel(compute: Callable[[Evaluate, Call, pa.Array, list[pa.Array]], pa.Array]) -> Callable[..., Any]:
     def kernel(evaluate: Evaluate, call: Call, *given: Any) -> Any:
-        length = next((len(each) for each in given if not isinstance(each, pa.Scalar)), 1)
-        values, *captured = [_whole(each, length) for each in given]
-        found = compute(evaluate, call, values, captured)
-        return found[0] if all(isinstance(each, pa.Scalar) for each in given) else found
+        values, *captured = as_arrays(given)
+        return as_given(given, compute(evaluate, call, values, captured))
 
     return kernel
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import array_of, from_flags, numbers_of
-from txlog.core.format.arrow.parquet_rows import row_count
+from txlog.core.format.arrow.parquet_rows import row_count, rows_by_group
 from txlog.core.format.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
 from txlog.core.format.changed_rows import ChangedRows
 from txlog.core.format.deletion_vector import vector_path
@@ -132,7 +132,7 @@ class ChangeReader:
     def _between(self, rows: ChangedRows, path: str, version: int) -> tuple[NDArray[np.uint64], tuple[int, ...]]:
         """The rows that are dead in one vector and live in the other, and their row groups."""
         metadata = read_footer(self._store, path, path, version=version)
-        ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        ends = np.cumsum(rows_by_group(metadata))
         vectors = DeletionVectorReader(self._store, version)
         assert rows.dead_under is not None
         found = vectors.dead_rows(rows.dead_under, row_count(metadata))

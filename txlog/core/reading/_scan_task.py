@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, without_views
-from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
+from txlog.core.format.arrow.parquet_rows import counted_batches, row_count, rows_by_group
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
@@ -368,7 +368,7 @@ def _uncolumned(metadata: Any, groups: list[int] | None) -> Iterator[tuple[int, 
 
 def _groups_in(metadata: Any, number: int, shares: int) -> set[int]:
     """The row groups whose middle row is in one of several equal shares of the rows."""
-    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    sizes = rows_by_group(metadata)
     total, first, found = max(sum(sizes), 1), 0, set()
     for group, rows in enumerate(sizes):
         if min((2 * first + rows) * shares // (2 * total), shares - 1) == number:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import flags_of, from_numbers, numbers_of
+from txlog.core.format.arrow.arrays import from_numbers, numbers_or
 from txlog.core.format.column_mapping import file_schema, is_mapped
 from txlog.core.format.partition_values import encode_array
 from txlog.core.format.paths import partition_directory
@@ -566,13 +566,8 @@ def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | Non
     # Different values can share a text: "" and null.
     by_text = encode_array(by_value.dictionary, field.type, column=field.name).dictionary_encode()
     null_code = len(by_text.dictionary)
-    code_of_value = np.append(_indices(by_text.indices, null_code), null_code).astype(np.int32)
-    return code_of_value[_indices(by_value.indices, -1)], [*by_text.dictionary.to_pylist(), None]
-
-
-def _indices(indices: pa.Array, null: int) -> Codes:
-    numbers = numbers_of(indices)
-    return np.where(flags_of(indices.is_valid()), numbers, null) if indices.null_count else numbers
+    code_of_value = np.append(numbers_or(by_text.indices, null_code), null_code).astype(np.int32)
+    return code_of_value[numbers_or(by_value.indices, -1)], [*by_text.dictionary.to_pylist(), None]
 
 
 def _renumbered(codes: Codes, bound: int) -> tuple[list[int], Codes]:

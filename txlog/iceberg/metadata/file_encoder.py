@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.core.format.actions import AddFile
-from txlog.core.format.arrow.arrays import flags_of, from_flags, from_numbers, numbers_of, partition_texts
+from txlog.core.format.arrow.arrays import (
+    flags_of,
+    from_flags,
+    from_numbers,
+    numbers_of,
+    partition_texts,
+    visible_member,
+)
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import decode
 from txlog.core.format.paths import resolve_data_path
@@ -366,7 +373,7 @@ def _counts(parsed: pa.StructArray, rows: Any, definition: IcebergDefinition) ->
     encoded = longs(rows)
     counts, nulls = [], []
     for leaf in definition.leaves:
-        found = _numbers(_member(parsed.field("nullCount"), leaf.path))
+        found = _numbers(visible_member(parsed.field("nullCount"), leaf.path))
         known = (found >= 0) & (found <= rows) & ~(loose & (found != 0) & (found != rows))
         key = encode_long(leaf.field_id)
         counts.append(
@@ -409,9 +416,3 @@ def _variable(values: pa.Array, data_type: DataType, *, upper: bool) -> pa.Binar
 def _numbers(column: pa.Array) -> Any:
     """Numbers from 0; -1 for nulls and for negative numbers."""
     return np.maximum(np.where(flags_of(column.is_valid()), numbers_of(column), -1), -1)
-
-
-def _member(column: pa.Array, path: Sequence[str]) -> pa.Array:
-    for name in path:
-        column = column.flatten()[column.type.get_field_index(name)]
-    return column

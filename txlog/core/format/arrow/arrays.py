@@ -35,12 +35,15 @@ __all__ = [
     "from_numbers",
     "joined_chunks",
     "large_type",
+    "members_of",
     "numbers_of",
     "numbers_or",
     "offsets_and_mask",
+    "one_array",
     "partition_texts",
     "small_offsets",
     "text_bytes",
+    "visible_member",
     "without_null_marks",
     "without_views",
 ]
@@ -242,6 +245,23 @@ def cast_to(values: Any, kind: pa.DataType) -> Any:
 def large_type(kind: pa.DataType) -> pa.DataType:
     """The type of the same values with offsets of 64 bits; ``kind`` itself if it has no offsets of 32 bits."""
     return _LARGE.get(kind, kind)
+
+
+def one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """All values in one array of their own type; see `joined_chunks`."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def members_of(rows: pa.StructArray) -> dict[str, pa.Array]:
+    """The members of structs by name, as a reader sees them: null where the struct is."""
+    return dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
+
+
+def visible_member(column: pa.Array, path: Sequence[str]) -> pa.Array:
+    """A member of structs in structs, null where one of those around it is."""
+    for name in path:
+        column = column.flatten()[column.type.get_field_index(name)]
+    return column
 
 
 def joined_chunks(column: pa.ChunkedArray) -> pa.Array:

@@ -13,12 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["check_chunks", "counted_batches", "row_count"]
+__all__ = ["check_chunks", "counted_batches", "row_count", "rows_by_group"]
 
 
 def row_count(metadata: Any) -> int:
     """The rows of a file: those of its row groups. Some writers leave the footer's own number at 0."""
-    return sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+    return sum(rows_by_group(metadata))
+
+
+def rows_by_group(metadata: Any) -> list[int]:
+    return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
 
 def check_chunks(metadata: Any) -> None:
@@ -62,7 +66,7 @@ def counted_batches(
 def _pieces(metadata: Any, batch_rows: int, groups: Iterable[int] | None) -> Iterator[tuple[list[int], int, int]]:
     """Consecutive row groups with at most the rows of one batch, or one larger; their first row, and their rows."""
     wanted = range(metadata.num_row_groups) if groups is None else groups
-    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    sizes = rows_by_group(metadata)
     piece: list[int] = []
     first = rows = before = counted = 0
     for group in wanted:

@@ -15,6 +15,7 @@ import orjson
 
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import DataType, Decimal, Field, Primitive, Struct, type_name
+from txlog.core.format.statistics import value_at
 from txlog.core.format.type_support import TypeSupport, type_support
 from txlog.core.predicates import package_function
 from txlog.core.predicates.terms.predicate import And, BooleanExpression, Comparison, In, Not, Or, Path, Predicate
@@ -54,7 +55,7 @@ class Parts:
         for tree in ("minValues", "maxValues"):
             bounds = document.get(tree)
             for path, (support, parts) in self._columns.items() if isinstance(bounds, dict) else ():
-                found = _bounds(support, parts, _found(bounds, path), is_maximum=tree == "maxValues")
+                found = _bounds(support, parts, value_at(bounds, path), is_maximum=tree == "maxValues")
                 document[tree].update(found)
         return orjson.dumps(document).decode()
 
@@ -91,12 +92,6 @@ class Parts:
         name = f"{path_text(path)}:{key}::{type_name(operand.type)}"
         self._columns.setdefault(path, (support, {}))[1].setdefault(name, _ColumnPart(key, name, operand.type))
         return name
-
-
-def _found(tree: Any, path: Path) -> Any:
-    for name in path:
-        tree = tree.get(name) if isinstance(tree, dict) else None
-    return tree
 
 
 def _bounds(support: TypeSupport, parts: Mapping[str, _ColumnPart], bound: Any, *, is_maximum: bool) -> dict[str, Any]:

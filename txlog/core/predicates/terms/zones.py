@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.core.format.time_zones import clock_times, instants
+from txlog.core.predicates.terms.arguments import as_arrays, as_given
 from txlog.core.util import UTC
 
 __all__ = ["UTC", "as_clock", "as_instant", "current_zone", "read_in"]
@@ -52,14 +53,7 @@ def as_instant(values: Any, zone: str, near: Any = None, *, starts_days: bool = 
 
 def _computed(kind: pa.DataType, compute: Any, *columns: Any) -> Any:
     """``compute`` of the microseconds in each column; a null in the first stays null."""
-    if all(isinstance(each, pa.Scalar) for each in columns):
-        return _computed(kind, compute, *(pa.repeat(each, 1) for each in columns))[0]
-    length = next(len(each) for each in columns if not isinstance(each, pa.Scalar))
-    arrays = [pa.repeat(each, length) if isinstance(each, pa.Scalar) else _whole(each) for each in columns]
+    arrays = as_arrays(columns)
     is_null = arrays[0].is_null().to_numpy(zero_copy_only=False) if arrays[0].null_count else None
     micros = [each.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) for each in arrays]
-    return pa.array(compute(*micros), pa.int64(), mask=is_null).cast(kind)
-
-
-def _whole(column: Any) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return as_given(columns, pa.array(compute(*micros), pa.int64(), mask=is_null).cast(kind))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.actions import AddFile, FileKey, RemoveFile
-from txlog.core.format.arrow.arrays import STRING_MAP, array_of, flags_of, from_flags, from_numbers
+from txlog.core.format.arrow.arrays import STRING_MAP, array_of, flags_of, from_flags, from_numbers, members_of
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.file_columns import (
     DELETION_VECTOR,
@@ -118,7 +118,7 @@ def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None
     rows = _rows_of(batch, "add")
     if rows is None:
         return None
-    columns = _struct_columns(rows)
+    columns = members_of(rows)
     parsed = columns.get(STATS_PARSED)
     if parsed is not None:
         columns["stats"] = statistics_texts(columns.get("stats"), parsed)
@@ -134,7 +134,7 @@ def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
     rows = _rows_of(batch, "add")
     if rows is None:
         return False
-    files = _conformed(_struct_columns(rows), len(rows), _KEYS_SCHEMA)
+    files = _conformed(members_of(rows), len(rows), _KEYS_SCHEMA)
     untouched: int = left_after(newest, files).num_rows
     return untouched < len(rows)
 
@@ -142,7 +142,7 @@ def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
 def removes_of_batch(batch: pa.RecordBatch) -> pa.RecordBatch | None:
     """The ``remove`` rows of one checkpoint batch in ``TOMBSTONES_SCHEMA``; None if it has none."""
     rows = _rows_of(batch, "remove")
-    return None if rows is None else _conformed(_struct_columns(rows), len(rows), TOMBSTONES_SCHEMA)
+    return None if rows is None else _conformed(members_of(rows), len(rows), TOMBSTONES_SCHEMA)
 
 
 def _rows_of(batch: pa.RecordBatch, name: str) -> pa.StructArray | None:
@@ -153,10 +153,6 @@ def _rows_of(batch: pa.RecordBatch, name: str) -> pa.StructArray | None:
     if rows.null_count:
         rows = rows.filter(rows.is_valid())
     return rows if len(rows) else None
-
-
-def _struct_columns(rows: pa.StructArray) -> dict[str, pa.Array]:
-    return dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
 
 
 def _conformed(columns: Mapping[str, pa.Array], length: int, schema: pa.Schema) -> pa.RecordBatch:
@@ -194,7 +190,7 @@ def _all_absent(field: pa.Field, length: int) -> pa.Array:
 def _deletion_vectors(column: pa.StructArray) -> pa.Array:
     if column.type == DELETION_VECTOR:
         return column
-    members = _struct_columns(column)
+    members = members_of(column)
     arrays = [
         members[field.name].cast(field.type) if field.name in members else pa.nulls(len(column), field.type)
         for field in DELETION_VECTOR

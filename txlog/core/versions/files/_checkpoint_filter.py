@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers
+from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers, members_of
 from txlog.core.format.schema import leaf_paths
 from txlog.core.predicates.skipping import ColumnFacts, FilePruner
 from txlog.core.predicates.terms.predicate import Path
@@ -81,7 +81,9 @@ class CheckpointFilter:
             return
         passed = list(judged)
         rows = np.concatenate([np.zeros(0, np.int64), *(left for left, _ in passed)])
-        texts = pa.chunked_array([_texts(_members(batch.column("add")), len(left)) for left, batch in passed], _STRING)
+        texts = pa.chunked_array(
+            [_texts(members_of(batch.column("add")), len(left)) for left, batch in passed], _STRING
+        )
         others = [column for column in columns if column != _TEXT]
         for left, batch in _joined(_chosen(read(others), rows)):
             yield _with_texts(batch, texts.slice(np.searchsorted(rows, left[0]), len(left)))
@@ -89,7 +91,7 @@ class CheckpointFilter:
     def _judged(self, chosen: tuple[Rows, pa.RecordBatch]) -> tuple[Rows, pa.RecordBatch]:
         """The rows whose files may match, by partition values and JSON statistics."""
         rows, batch = chosen
-        members = _members(batch.column("add"))
+        members = members_of(batch.column("add"))
         texts = _texts(members, len(rows))
         if texts.null_count and "stats_parsed" in members:
             texts = statistics_texts(texts, members["stats_parsed"])
@@ -121,7 +123,7 @@ class CheckpointFilter:
         mask = flags_of(adds.is_valid())
         if adds.null_count:
             adds = adds.filter(adds.is_valid())
-        members = _members(adds)
+        members = members_of(adds)
         maps = _maps(members, len(adds))
         parsed = members.get("stats_parsed")
         if parsed is None:
@@ -253,15 +255,11 @@ def _as_one(kept: Sequence[tuple[Rows, pa.RecordBatch]]) -> Iterator[tuple[Rows,
 
 
 def _with_texts(batch: pa.RecordBatch, texts: pa.ChunkedArray) -> pa.RecordBatch:
-    members = {**_members(batch.column("add")), "stats": texts.combine_chunks()}
+    members = {**members_of(batch.column("add")), "stats": texts.combine_chunks()}
     return pa.RecordBatch.from_arrays([pa.StructArray.from_arrays([*members.values()], [*members])], ["add"])
 
 
 # --- members ----------------------------------------------------------------------------------------------------------
-
-
-def _members(adds: pa.StructArray) -> dict[str, pa.Array]:
-    return dict(zip((field.name for field in adds.type), adds.flatten(), strict=True))
 
 
 def _maps(members: Mapping[str, pa.Array], length: int) -> pa.MapArray:
