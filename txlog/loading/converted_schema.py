@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from txlog.core.format.properties import ColumnPath
-from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_name, type_name, with_fields
 from txlog.core.format.schema_input import from_any
 from txlog.core.format.type_widening import ENABLED_KEY, may_widen, retyped
 from txlog.core.util import names_in
@@ -210,13 +210,7 @@ def _nullable(field: Field) -> Field:
 
 def _loose(data_type: DataType) -> DataType:
     """The type without NOT NULL: what other programs promise of their files is not checked."""
-    if isinstance(data_type, Struct):
-        return Struct(tuple(map(_nullable, data_type.fields)))
-    if isinstance(data_type, Array):
-        return Array(_loose(data_type.element))
-    if isinstance(data_type, Map):
-        return Map(_loose(data_type.key), _loose(data_type.value))
-    return data_type
+    return with_fields(data_type, _nullable, parts_nullable=True)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -13,7 +13,18 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.schema import OF_PACKAGES, PRIMITIVES, VOID, Array, DataType, Field, Map, Struct, schema_to_json
+from txlog.core.format.schema import (
+    OF_PACKAGES,
+    PRIMITIVES,
+    VOID,
+    Array,
+    DataType,
+    Field,
+    Map,
+    Struct,
+    schema_to_json,
+    with_fields,
+)
 from txlog.core.format.schema_input import from_any
 from txlog.core.format.type_support import is_supported
 from txlog.errors import UnsupportedFeatureError
@@ -61,14 +72,11 @@ def struct_type(given: Any) -> Any:
 
 def as_nullable(data_type: DataType) -> DataType:
     """The type without any NOT NULL. Spark creates tables like this, since it infers a DataFrame's nullability."""
-    match data_type:
-        case Struct(fields):
-            return Struct(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in fields))
-        case Array(element):
-            return Array(as_nullable(element), True)
-        case Map(key, value):
-            return Map(as_nullable(key), as_nullable(value), True)
-    return data_type
+
+    def nullable(field: Field) -> Field:
+        return replace(field, type=as_nullable(field.type), nullable=True)
+
+    return with_fields(data_type, nullable, parts_nullable=True)
 
 
 def spark_type(schema: Struct) -> Any:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core.format.actions import Metadata
-from txlog.core.format.schema import Array, DataType, Field, Map, Struct, parse_schema, to_arrow
+from txlog.core.format.schema import Array, DataType, Field, Map, Struct, parse_schema, to_arrow, with_fields
 from txlog.errors import ASK_VERIFY, CorruptLogError
 
 __all__ = [
@@ -217,23 +217,13 @@ def assign(schema: Struct, max_column_id: int, new_name: Callable[[Field], str])
 
 def _each(schema: Struct, change: _Change) -> Struct:
     """The schema with every field, at every depth, replaced; a field before those inside it."""
-    return Struct(tuple(_changed(change(field), change) for field in schema.fields))
 
+    def changed(field: Field) -> Field:
+        field = change(field)
+        inner = with_fields(field.type, changed)
+        return field if inner is field.type else replace(field, type=inner)
 
-def _changed(field: Field, change: _Change) -> Field:
-    inner = _each_in(field.type, change)
-    return field if inner is field.type else replace(field, type=inner)
-
-
-def _each_in(data_type: DataType, change: _Change) -> DataType:
-    match data_type:
-        case Struct():
-            return _each(data_type, change)
-        case Array(element):
-            return replace(data_type, element=_each_in(element, change))
-        case Map(key, value):
-            return replace(data_type, key=_each_in(key, change), value=_each_in(value, change))
-    return data_type
+    return Struct(tuple(map(changed, schema.fields)))
 
 
 def ids_of(schema: Struct) -> list[int]:

@@ -69,6 +69,7 @@ __all__ = [
     "type_to_arrow",
     "type_to_json",
     "types_in",
+    "with_fields",
 ]
 
 ARROW_METADATA_KEY = b"delta.metadata"
@@ -487,6 +488,23 @@ def _json_bytes(value: Any) -> bytes:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
         raise InvalidInputError(f"the schema's names and metadata must be plain JSON values: {error}") from None
+
+
+def with_fields(data_type: DataType, change: Callable[[Field], Field], *, parts_nullable: bool = False) -> DataType:
+    """The type with its fields changed, also where structs are in arrays or maps, but not the fields inside these
+    fields. With ``parts_nullable``, elements and values may be null."""
+
+    def inside(part: DataType) -> DataType:
+        return with_fields(part, change, parts_nullable=parts_nullable)
+
+    match data_type:
+        case Struct(fields):
+            return Struct(tuple(map(change, fields)))
+        case Array(element, contains_null):
+            return Array(inside(element), contains_null or parts_nullable)
+        case Map(key, value, contains_null):
+            return Map(inside(key), inside(value), contains_null or parts_nullable)
+    return data_type
 
 
 def type_to_json(data_type: DataType) -> Any:

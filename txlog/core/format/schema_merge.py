@@ -31,6 +31,7 @@ from txlog.core.format.schema import (
     Struct,
     fold_name,
     type_name,
+    with_fields,
 )
 from txlog.core.format.type_support import is_supported
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY, is_widening
@@ -338,14 +339,4 @@ def _as_new(member: Field) -> Field:
             f"cannot add {member.name} with {', '.join(refused)} in its metadata, since the table may have rows that"
             " the rule was not made for: remove it from the schema of the data. A new table may have it"
         )
-    return Field(member.name, _nullable(member.type), True, kept)
-
-
-def _nullable(data_type: DataType) -> DataType:
-    if isinstance(data_type, Struct):
-        return Struct(tuple(_as_new(member) for member in data_type.fields))
-    if isinstance(data_type, Array):
-        return Array(_nullable(data_type.element))
-    if isinstance(data_type, Map):
-        return Map(_nullable(data_type.key), _nullable(data_type.value))
-    return data_type
+    return Field(member.name, with_fields(member.type, _as_new, parts_nullable=True), True, kept)

@@ -33,9 +33,10 @@ def small_pages() -> Iterator[None]:
     global _users, _displaced
     with _lock:
         _users += 1
-        if _users == 1 and _may_displace(pa.default_memory_pool()):
+        pool = _pool_instead_of(pa.default_memory_pool()) if _users == 1 else None
+        if pool is not None:
             _displaced = pa.default_memory_pool()
-            pa.set_memory_pool(_pool_of_small_pages())
+            pa.set_memory_pool(pool)
     try:
         yield
     finally:
@@ -46,10 +47,9 @@ def small_pages() -> Iterator[None]:
                 _displaced = None
 
 
-def _pool_of_small_pages() -> pa.MemoryPool:
-    return pa.jemalloc_memory_pool() if "jemalloc" in pa.supported_memory_backends() else pa.system_memory_pool()
-
-
-def _may_displace(pool: pa.MemoryPool) -> bool:
+def _pool_instead_of(pool: pa.MemoryPool) -> pa.MemoryPool | None:
+    """A pool of small pages; None if ``pool`` stays."""
     is_chosen = "ARROW_DEFAULT_MEMORY_POOL" in os.environ
-    return sys.platform == "linux" and pool.backend_name == "mimalloc" and not is_chosen
+    if is_chosen or sys.platform != "linux" or pool.backend_name != "mimalloc":
+        return None
+    return pa.jemalloc_memory_pool() if "jemalloc" in pa.supported_memory_backends() else pa.system_memory_pool()
