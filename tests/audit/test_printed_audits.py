@@ -26,7 +26,7 @@ def test_a_comparison_of_versions_prints_counts_and_each_change_of_the_definitio
     table.add_columns("day date")
     table.delete("id = 1")
     assert repr(table.diff(0)).splitlines() == [
-        "VersionDiff(version 0 to 3: 1 files added, 0 removed, 0 marked; 0 rows became 2;"
+        "VersionDiff(version 0 to 3: 1 file added, 0 removed, 0 marked; 0 rows before, 2 after;"
         " 3 rows inserted, 0 updated, 1 deleted)",
         "  day: none became date",
     ]

@@ -173,7 +173,9 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         ),
         (lambda table: table.merge(ROWS, predicate="t.id = s.id"), "it is called 'on' here"),  # type: ignore[call-arg]
         (lambda table: table.upsert(ROWS, on=["id"]), "it is called 'keys' here"),  # type: ignore[call-arg]
-        (lambda table: table.update(new_values={"day": "c"}), "a string there is SQL, so the string open is written"),  # type: ignore[call-arg]
+        (lambda table: table.merge(source=ROWS, on=["id"], source_alias="s"), "it is called 'data' here"),
+        (lambda table: table.append(ROWS, keys=["id"]), "table.upsert(rows, keys) writes by key"),
+        (lambda table: table.update(new_values={"day": "c"}), "with txlog.lit('open') for a text"),  # type: ignore[call-arg]
         (lambda table: table.changes(starting_version=1), "it is called 'from_version' here"),  # type: ignore[call-arg]
         (lambda table: table.changes(0, ending_version=1), "it is called 'to_version' here"),
         (lambda table: table.changes(0, ending_timestamp="2026-11-20"), "it is called 'to_timestamp' here"),

@@ -466,6 +466,7 @@ def test_new_columns_are_refused_or_added(table: Table, folder: Path) -> None:
         ("b.parquet", "no", r"b\.parquet cannot be read as parquet"),
         ("b.json", "{", r"b\.json cannot be read as json"),
         ("b.xyz", "1", r"b\.xyz' has no known suffix"),
+        ("b.csv", "id,note\nNULL,x\n", r"If it means null, pass null_values=\"NULL\""),
         ("b.csv", "id;note\n1;2\n", r"separated by ';'.*delimiter=\";\""),
     ],
 )

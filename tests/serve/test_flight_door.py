@@ -165,7 +165,7 @@ def test_rights_are_by_token_and_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("terms", "problem"),
     [
-        ({"table": "nothing"}, "no table"),
+        ({"table": "nothing"}, "no table 'nothing': a name without a schema is of the schema default, default.nothing"),
         ({"table": "events", "mode": "upsert"}, "needs keys"),
         ({"stream": "x"}, "table"),
         ({"table": "events", "colour": "red"}, "unknown 'colour'"),

@@ -37,7 +37,11 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
     done = run("sql", SCRIPT, "--catalog", folder)
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-4:] == ["id  name", " 1  a", " 2  null", "2 rows"]
-    assert "2 rows, 1 file" in done.stdout
+    assert "\nversion 1: 2 rows, 1 file" in done.stdout
+    refused = run("sql", "select skewness(id) from s.t", "--catalog", folder)
+    assert "--engine sail runs it in Sail and --dialect duckdb" in " ".join(refused.stderr.split())
+    refused = run("sql", "select * from s.t where cast(name as date) = 2026-11-20", "--catalog", folder)
+    assert refused.stderr.rstrip().endswith("write DATE '2026-11-20'"), "no other engine would help"
     assert run("tables", folder).stdout == "s.t\n"
     assert str(folder / "s" / "t") in run("describe", "s.t", "--catalog", folder).stdout
 
@@ -183,7 +187,7 @@ def test_statements_are_utf_8_and_committed_writes_are_reported_whatever_the_loc
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
     command = [sys.executable, "-m", "txlog", "sql", "--catalog", str(tmp_path / "c")]
     done = subprocess.run([*command, "--file", str(script)], env=environment, capture_output=True, check=True)
-    assert b"version=1" in done.stdout
+    assert b"version 1: 1 row" in done.stdout
     query = "select name from s.t"
     shown = subprocess.run(command, input=query.encode(), env=environment, capture_output=True, check=True).stdout
     assert "Änne 日本".encode("ascii", "backslashreplace") in shown

@@ -6,6 +6,7 @@ import inspect
 import pickle
 
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from small_table import rows_of
 
@@ -54,6 +55,12 @@ ADVICE = [
     "snapshot.to_dataset()",
     "snapshot.to_arrow().to_pydict()",
     "snapshot.to_arrow().to_pylist()",
+    "table.to_arrow().to_pydict()",
+    "table.to_arrow().to_pylist()",
+    "pyarrow.csv.write_csv(table.to_arrow(), path)",
+    "pyarrow.csv.write_csv(snapshot.to_arrow(), path)",
+    "print(table.head(20).to_pandas())",
+    'txlog.Table.open("URI@NAME").discard()',
     "snapshot.to_arrow(columns, where)",
     "snapshot.to_batches(columns, where)",
     "table.changes(from_version, to_version)",
@@ -70,6 +77,14 @@ ADVICE = [
     "table.uri",
     "table.history()",
     "table.tags()",
+    "table.to_arrow()",
+    "table.to_lazy().sink_parquet(path)",
+    "snapshot.to_lazy().sink_parquet(path)",
+    "table.branch(name)",
+    "table.branches()",
+    "table.verify(keys=columns)",
+    "table.to_arrow(columns)",
+    "table.to_arrow(where=condition)",
     "table.snapshot()",
 ]
 
@@ -87,6 +102,9 @@ def test_the_call_that_an_error_advises_works(advice: str, table: Table) -> None
     names = {"schema": pa.schema([("new", pa.int8())]), "data": rows_of(2), "rows": rows_of(3), **given}
     code = advice.partition(", which")[0].partition(" and ")[0].replace("timestamp=...", "timestamp='2999-01-01'")
     uri = table.uri + "-new" if code.startswith("Table.create") else table.uri
+    if "URI@NAME" in code:
+        code = code.replace("URI@NAME", table.branch("staged").uri)
+    names |= {"txlog": txlog, "pyarrow": pa, "path": f"{table.uri}/../file"}
     eval(code, {"Table": Table, "table": table, "snapshot": table.snapshot(), "uri": uri, **names})
 
 

@@ -137,7 +137,9 @@ class GivenFiles(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.file_format not in (None, "parquet", "csv", "json"):
-            raise typer.BadParameter(f"Invalid --format {self.file_format!r}: expected 'parquet', 'csv' or 'json'")
+            raise typer.BadParameter(
+                f"expected 'parquet', 'csv' or 'json', not {self.file_format!r}", param_hint="--format"
+            )
 
     def rows_for(
         self,
@@ -171,5 +173,5 @@ class GivenFiles(msgspec.Struct, frozen=True):
 def separator_of(delimiter: str | None) -> str | None:
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
     if mark is not None and len(mark) != 1:
-        raise typer.BadParameter(f"Invalid --delimiter {delimiter!r}: expected one character, or tab")
+        raise typer.BadParameter(f"expected one character, or tab, not {delimiter!r}", param_hint="--delimiter")
     return mark

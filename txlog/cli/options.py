@@ -107,8 +107,8 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
     for text in texts or ():
         key, separator, value = text.partition("=")
         if not separator or not key:
-            shown = "" if option == "--storage-option" else f" {text!r}"  # it may be a secret
-            raise typer.BadParameter(f"Invalid {option}{shown}: expected {form}")
+            shown = "" if option == "--storage-option" else f", not {text!r}"  # it may be a secret
+            raise typer.BadParameter(f"expected {form}{shown}", param_hint=option)
         if key in found:
             raise typer.BadParameter(f"{option} sets {key} twice")
         found[key] = value

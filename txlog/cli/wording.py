@@ -25,7 +25,7 @@ OPTIONS: Final = {
         if operation.command and (name := argument.option_name or "").startswith("--")
         if argument.name not in ("name", "schema")  # most commands take these by their place
     },
-    **{"catalog": "--catalog", "dialect": "--dialect", "time_zone": "--time-zone"},
+    **{"catalog": "--catalog", "dialect": "--dialect", "engine": "--engine", "time_zone": "--time-zone"},
     **{"keys": "--key", "storage_options": "--storage-option"},
 }
 """Argument -> option of a command."""

@@ -58,6 +58,11 @@ _SEARCHED_BYTES_MAX = 16 << 20
 """The text of a file in which the line of an error is searched."""
 _ARROWS_ADVICE = re.compile(r"If these timestamps are in local time, .*assume_timezone\.?", re.DOTALL)
 _CSV_COLUMN = re.compile(r"CSV column #(\d+)")
+_CSV_VALUES = (
+    re.compile(r"conversion error to (?P<type>\S+): invalid value '(?P<value>.*)'"),
+    re.compile(r"The string '(?P<value>.*)' is not a valid (?P<type>decimal)"),
+)
+_OTHER_NULLS = ("null", "na", "n/a", "nan", "none", "nil", "\\n", "-", "?")
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 _AS_UTF8 = {
@@ -330,7 +335,24 @@ class _DataFile(msgspec.Struct, frozen=True):
         told = _ARROWS_ADVICE.sub("Write the zone behind the time, as in 2026-11-20T12:00:00Z", told)
         line = self._bad_line() if self.format == "json" else None
         at = "" if line is None else f". It is line {line:,}"
-        return InvalidInputError(f"{self.name} cannot be read as {form}{after}: {told}{at}", path=self.name)
+        hint = self._hint(told)
+        return InvalidInputError(f"{self.name} cannot be read as {form}{after}: {told}{at}{hint}", path=self.name)
+
+    def _hint(self, told: str) -> str:
+        """What to do about what other programs write into CSV and JSON files."""
+        if "Column() changed from object to array" in told:
+            return ". The file is one array: write its objects one to a line, for example with jq -c '.[]'"
+        found = next(filter(None, (pattern.search(told) for pattern in _CSV_VALUES)), None)
+        if found is None:
+            return ""
+        kind, value = found["type"], found["value"]
+        if value.lower() in _OTHER_NULLS:
+            return f". If it means null, pass {setting('null_values', value)}"
+        if kind.startswith(("double", "float", "decimal")) and re.fullmatch(r"[-+]?[\d.]*\d,\d+", value):
+            return '. Numbers need a decimal point: convert the file, or read it with pandas.read_csv(..., decimal=",")'
+        if kind.startswith(("date32", "timestamp")) and re.match(r"\d\d?[./-]\d\d?[./-]\d{2,4}", value):
+            return ". Dates are written 2026-11-20: convert the file, or its column in pandas or pyarrow"
+        return ""
 
     def _with_name(self, column: re.Match[str]) -> str:
         """``CSV column #1 (amount)``: Arrow counts columns from 0, and rows from 1."""

@@ -187,11 +187,13 @@ class VersionDiff(msgspec.Struct, frozen=True):
     rows_unknown: str | None
 
     def __str__(self) -> str:
-        said = [f"{self.files_added:,} files added, {self.files_removed:,} removed, {self.files_marked:,} marked"]
+        said = [
+            f"{counted(self.files_added, 'file')} added, {self.files_removed:,} removed, {self.files_marked:,} marked"
+        ]
         if self.rows_before is not None and self.rows_after is not None:
-            said.append(f"{self.rows_before:,} rows became {self.rows_after:,}")
+            said.append(f"{counted(self.rows_before, 'row')} before, {self.rows_after:,} after")
         if (rows := self.rows) is not None:
-            said.append(f"{rows.inserted:,} rows inserted, {rows.updated:,} updated, {rows.deleted:,} deleted")
+            said.append(f"{counted(rows.inserted, 'row')} inserted, {rows.updated:,} updated, {rows.deleted:,} deleted")
         lines = [f"VersionDiff(version {self.from_version} to {self.to_version}: {'; '.join(said)})"]
         for each in (*self.columns, *self.definition, *self.properties):
             lines.append(f"  {each.what}: {each.before or 'none'} became {each.after or 'none'}")

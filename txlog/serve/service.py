@@ -346,5 +346,6 @@ class Service:
             if not at:
                 return table
             return txlog.Table.open(f"{table.uri}@{branch}", storage_options=self._options, retry=self._retry)
-        except TableNotFoundError:  # which says where it would be
-            raise TableNotFoundError(f"there is no table {name!r}") from None
+        except TableNotFoundError:  # which says where the service's folder is
+            hint = f": a name without a schema is of the schema default, default.{base}" if "." not in base else ""
+            raise TableNotFoundError(f"there is no table {name!r}{hint}") from None

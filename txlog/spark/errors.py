@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -39,9 +40,9 @@ NOT_FOUND_ADVICE = (
 )
 _SPARK_MESSAGES = {
     re.compile(r"No module named '(?:(?:pyspark_)?txlog|pyarrow|msgspec|orjson|obstore|pyroaring|sqlglot)\b"): (
-        "Spark's executors run a Python that has not txlog and all its packages: install txlog in the Python of every"
-        " machine of the cluster, or send a packed environment with the job, and name its Python in PYSPARK_PYTHON"
-        " (docs/spark-batch.md, On a cluster)"
+        "Spark's workers run a Python that lacks txlog or one of its packages. On one machine, set the environment"
+        f" variable PYSPARK_PYTHON to {sys.executable}. On a cluster, install txlog in the Python of every machine, or"
+        " send a packed environment with the job, and name its Python there (docs/spark-batch.md, On a cluster)"
     ),
     re.compile(r"Pandas >= [\d.]+ must be installed"): (
         f"Spark needs pandas on the driver for calls that run on its executors: {how_to_install('spark')}"

@@ -90,7 +90,7 @@ def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = F
     found = make([*operands, Operand("", BOOLEAN, Value(True, BOOLEAN))] if ignores_nulls else operands)
     if found is None:
         types = ", ".join(type_name(operand.type) for operand in operands)
-        raise ValueError(f"{name}() of {types} is not supported in a query: CAST it to a number that it takes")
+        raise ValueError(f"{name}() of {types} is not supported in a query: CAST it to a type that it takes")
     return found
 
 

@@ -48,6 +48,8 @@ _STATEMENT = re.compile(
     r"\s*(?:select|with|insert|update|delete|merge|create|drop|alter|show|describe)\s", re.IGNORECASE
 )
 """What begins a statement, and no address of a catalog."""
+_SHOWN = re.compile(r"[A-Z]\w+\((.*)\)")
+_VERSION = re.compile(r"^version=(\d+), committed, ")
 
 
 def sql(
@@ -207,9 +209,16 @@ def _run(out: Output, results: Iterator[Any], limit: int | None) -> None:
         elif isinstance(result, pa.RecordBatchReader | pa.Table):
             out.result(None, *_rows_shown(out, result, limit))
         else:
-            out.result(None, Text("done" if result is None else str(result)))
+            out.result(None, Text("done" if result is None else _said(result)))
     if out.as_json:
         out.result(facts[0] if len(facts) == 1 else {"results": facts})
+
+
+def _said(result: Any) -> str:
+    """What a statement did, without the class that Python shows: ``version 2: 4 rows deleted, 1 file, ...``."""
+    first, *notes = str(result).splitlines()
+    shown = _SHOWN.fullmatch(first)
+    return "\n".join([_VERSION.sub(r"version \1: ", shown[1] if shown else first), *notes])
 
 
 def _facts(result: Any) -> Any:

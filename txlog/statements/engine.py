@@ -222,7 +222,7 @@ class LocalEngine:
         if self._duckdb is None:
             try:
                 from txlog.statements.duckdb_query import Duckdb
-            except ImportError:
+            except ModuleNotFoundError:
                 message = f"a query is run by duckdb, which is not installed: {how_to_install('sql')}. Nothing was run"
                 raise InvalidInputError(message) from None
             self._duckdb = Duckdb(self.time_zone)

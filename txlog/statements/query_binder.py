@@ -31,12 +31,22 @@ from txlog.core.format.schema import (
     repeated_in_other_case,
     type_name,
 )
-from txlog.core.predicates import SqlReader, as_condition, balanced, can_fail, compare, convert, evaluate, plain_equal
+from txlog.core.predicates import (
+    SqlReader,
+    as_condition,
+    balanced,
+    can_fail,
+    compare,
+    convert,
+    evaluate,
+    plain_equal,
+)
 from txlog.core.predicates.terms.predicate import And, Comparison, In, Predicate
 from txlog.core.predicates.terms.tree import Expression, Value, columns_of
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
 from txlog.core.predicates.terms.values import fit
 from txlog.core.predicates.terms.zones import read_in
+from txlog.core.wording import setting
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import (
     ORDERED_OTHERWISE,
@@ -69,8 +79,8 @@ from txlog.statements.result_names import result_name
 __all__ = ["GENERATORS", "BoundQuery", "Function", "bind_query"]
 
 _WAYS_OUT = (
-    "; txlog.spark.sql runs the query in Spark. Without Java, engine='sail' runs it in Sail and dialect='duckdb' as"
-    " duckdb's own SQL: both have other values than Spark in some expressions"
+    f"; txlog.spark.sql runs the query in Spark. Without Java, {setting('engine', 'sail')} runs it in Sail and"
+    f" {setting('dialect', 'duckdb')} as duckdb's own SQL: both have other values than Spark in some expressions"
 )
 GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 _JOINS = {
@@ -557,9 +567,10 @@ class Binder:
         try:
             return read()
         except ValueError as error:
-            if scope is not None and scope.lacks_a_name:
+            if isinstance(error, SqlReader.Mistake) or (scope is not None and scope.lacks_a_name):
                 raise
-            raise InvalidInputError(f"{error}{_WAYS_OUT}") from None
+            told = error.template if isinstance(error, InvalidInputError) else str(error)
+            raise InvalidInputError(f"{told}{_WAYS_OUT}") from None
 
     def text(self, bound: Expression, scope: QueryScope) -> str:
         """duckdb's text: its own, or a call of a function."""

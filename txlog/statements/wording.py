@@ -39,6 +39,8 @@ def in_sql(word: Word) -> str:
     """The word as an author of SQL reads it."""
     if word.kind == "advice":
         return _ADVICE.get(word.name) or spelled(word.value, in_sql)
+    if word.kind == "setting" and word.name in ("dialect", "engine"):  # of the call or command that has the text
+        return word.token()
     clause = _CLAUSES.get(word.name)
     if word.kind == "argument" and clause is not None:
         return clause
@@ -56,8 +58,12 @@ def in_sql(word: Word) -> str:
 
 def in_copy_into(word: Word) -> str:
     """The word as an author of COPY INTO reads it."""
-    is_merge = (word.kind, word.name, word.value) == ("setting", "schema_mode", "merge")
-    return "COPY_OPTIONS ('mergeSchema' = 'true')" if is_merge else in_sql(word)
+    if (word.kind, word.name, word.value) == ("setting", "schema_mode", "merge"):
+        return "COPY_OPTIONS ('mergeSchema' = 'true')"
+    option = {"delimiter": "delimiter", "null_values": "nullValue"}.get(word.name)
+    if word.kind == "setting" and option is not None:
+        return f"FORMAT_OPTIONS ({quoted(option)} = {quoted(word.value)})"
+    return in_sql(word)
 
 
 @contextmanager

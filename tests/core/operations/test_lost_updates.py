@@ -51,6 +51,7 @@ def test_an_overwrite_from_an_outdated_read_conflicts_until_the_handle_reads_aga
         with pytest.raises(txlog.ConflictError, match="read the table again") as caught:
             overwrite(second, late)
         assert "run it again." not in str(caught.value)
+        assert 'pass on_conflict="rerun"' in str(caught.value)
         assert caught.value.winner_version == 2
     overwrite(second, one_more(second.snapshot()))
     assert found(first) == [(2, "tue"), (3, "mon")]

@@ -167,9 +167,9 @@ def _column(state: TableState, given: Any, what: str) -> ColumnPath:
 def _require_mapping(state: TableState, problem: str) -> None:
     if mapping_mode(state.metadata.configuration) == "none":
         raise InvalidInputError(
-            f"{problem}, because the table finds its columns in files by name. Turn on column mapping first, with"
-            f" {call('set_properties', {MODE_KEY: 'name'})}: no file is rewritten, and only a rewrite of all"
-            f" files ends it. {readers_note('columnMapping')}"
+            f"{problem}, because readers find its columns in files by name. Turn on column mapping first, with"
+            f" {call('set_properties', {MODE_KEY: 'name'})}: that rewrites no file, but to turn it off again, every"
+            f" file must be rewritten. {readers_note('columnMapping')}"
         )
 
 

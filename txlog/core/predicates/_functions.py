@@ -67,8 +67,12 @@ _INSTEAD = {
         "it is a value of several rows: compute it first",
     ),
     **dict.fromkeys(("explode", "posexplode", "stack"), "it makes several rows of one: do that first"),
+    "charindex": "write locate(part, text)",
+    "convert_timezone": "write from_utc_timestamp(at, zone) or to_utc_timestamp(at, zone)",
     "ilike": "write text ILIKE pattern",
     "like": "write text LIKE pattern",
+    "len": "write length(text)",
+    **dict.fromkeys(("strftime", "to_char"), "write date_format(at, 'yyyy-MM-dd')"),
 }
 """Functions that are left out, and the nearest that can be written instead."""
 
@@ -92,7 +96,7 @@ def function(name: str, arguments: Sequence[Expression]) -> Expression:
 
 def _similar(name: str) -> str:
     close = difflib.get_close_matches(name, [*FUNCTIONS, *ALIASES], n=3)
-    return f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(sorted(FUNCTIONS))}"
+    return f"did you mean {', '.join(close)}?" if close else "docs/expressions.md lists the functions"
 
 
 # --- numbers and choices --------------------------------------------------------------------------------------

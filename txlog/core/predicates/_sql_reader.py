@@ -94,9 +94,10 @@ _NOT_COMPARED: tuple[type[exp.Expression], ...] = (
 """What is no operand of a comparison without parentheses, as no comparison is on the right: in Spark all comparisons
 bind alike, from the left, and more tightly than these; sqlglot reads ``a = b IN (c)`` as ``a = (b IN (c))``."""
 _CONDITIONS: tuple[type[exp.Expression], ...] = (exp.And, exp.Or, *_NOT_COMPARED, *_COMPARISONS)
-_NAMES = {"RegexpLike": "RLIKE", "CurrentDate": "current_date", "Anonymous": "a function"}
+_NAMES = {"AtTimeZone": "AT TIME ZONE", "RegexpLike": "RLIKE", "CurrentDate": "current_date", "Anonymous": "a function"}
 
 _INSTEAD = {
+    "AtTimeZone": "Write from_utc_timestamp(at, 'Europe/Berlin') for the time that clocks there showed",
     "SimilarTo": "Write LIKE or RLIKE",
     "Any": "Write one comparison for each value, with OR between them",
     "Window": "Compute it first: it is a value of several rows",
@@ -115,8 +116,17 @@ _OF_UNITS = {
 }
 
 
+class _UnquotedDateError(InvalidInputError):
+    """The library's ``InvalidInputError``, for ``2026-11-20`` without quotes, which is a number."""
+
+    kind = "InvalidInputError"
+
+
 class SqlReader:
     """Reads one text."""
+
+    Mistake = _UnquotedDateError
+    """The error for text that means something else than its author thinks, in every engine."""
 
     def __init__(self, sql_text: str, scope: Scope) -> None:
         self.sql_text = sql_text
@@ -563,8 +573,10 @@ class SqlReader:
         )
 
     def _wrong(self, node: exp.Expression, error: ValueError) -> InvalidInputError:
-        if any(re.fullmatch(r"\d{4} - \d\d? - \d\d?", _text(part)) for part in node.find_all(exp.Sub)):
-            return InvalidInputError(f"a date without quotes{self._place(node)}: write DATE '2026-11-20'")
+        dates = (re.fullmatch(r"(\d{4}) - (\d\d?) - (\d\d?)", _text(part)) for part in node.find_all(exp.Sub))
+        if (date := next(filter(None, dates), None)) is not None:
+            meant = "-".join(part.zfill(2) for part in date.groups())
+            return _UnquotedDateError(f"a date without quotes{self._place(node)}: write DATE '{meant}'")
         if isinstance(error, InvalidInputError):
             is_placed = f" (in {self._shown}" in str(error)
             return error if is_placed else InvalidInputError(f"{error.template}{self._place(node)}")
@@ -596,7 +608,9 @@ def _text(node: exp.Expression) -> str:
 
 
 def _as_written(node: exp.Expression) -> exp.Expression:
-    """``v:a.b``, in the dialect that writes it so."""
+    """``v:a.b`` and ``a AT TIME ZONE b``, in dialects that write them so."""
+    if isinstance(node, exp.AtTimeZone):  # which Spark lacks
+        return exp.Var(this=node.sql(dialect="duckdb"))
     return exp.Var(this=node.sql(dialect="databricks")) if isinstance(node, exp.JSONExtract) else node
 
 

@@ -10,13 +10,15 @@ from typing import NoReturn
 from txlog import errors
 from txlog.core.store import TableStore
 from txlog.core.versions.decisions.proposal import Proposal
+from txlog.core.wording import setting
 from txlog.errors import CommitStateUnknownError, ConflictError, ConflictReason
 
 RUN_AGAIN = "run it again"
 WRITE_AGAIN = "its files do not fit any more, so committing them again cannot help: write the checkpoint again"
 READ_AGAIN = (
     "the rows were made from an older version, so running it again cannot help: read the table again, and make the"
-    " rows, or the change, from that version"
+    f" rows, or the change, from that version. If an overwrite's rows do not come from the table, pass"
+    f" {setting('on_conflict', 'rerun')}"
 )
 
 

@@ -65,7 +65,7 @@ class RowGuard:
             raise InvalidInputError(
                 f"the data has rows outside the part that it replaces: they do not satisfy {where}. The first"
                 f" is row {first_row + at}, counting from 0{values and f', with {values}'}. Nothing was written;"
-                " remove such rows from the data, or widen the predicate",
+                " remove such rows from the data, or widen the condition",
                 row=first_row + at,
             )
 

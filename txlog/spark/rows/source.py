@@ -32,6 +32,7 @@ from txlog.core.row_rules import compared_as
 from txlog.core.wording import argument, setting
 from txlog.core.writing import completed, completer_for, refuse_unavailable, require_utf8
 from txlog.errors import InvalidInputError, TxlogError
+from txlog.result import counted
 from txlog.spark.errors import crossing, typed_errors
 from txlog.spark.options import table_path
 from txlog.spark.python_frames import name_in_plans, without_scheme
@@ -318,8 +319,8 @@ def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec
     if facts["repeated"] and _sequence(spec) is None:
         key = ", ".join(f"{name}={facts['example'][at][:60]}" for at, name in enumerate(names))
         raise InvalidInputError(
-            f"{facts['repeated']} keys are in more than one row of the source, such as {key}. To use the row with the"
-            f" greatest value of a column, set {setting('on_duplicate', 'last')} and"
+            f"several rows of the source have the same key ({counted(facts['repeated'], 'such key')}), for example"
+            f" {key}. To use the row with the greatest value of a column, set {setting('on_duplicate', 'last')} and"
             f" {setting('sequence_by', '<column>')}",
             table=table,
         )

@@ -66,8 +66,8 @@ def check_delete(where: object, all_rows: object) -> None:
         raise invalid("all", all_rows, "True or False")
     if where is None and not all_rows:
         raise InvalidInputError(
-            f"nothing says which rows to delete: pass a condition as {argument('where')}, or {setting('all', True)} to"
-            " delete every row"
+            f"a delete needs a condition: pass it as {argument('where')}, or pass {setting('all', True)} to delete"
+            " every row"
         )
     if where is not None and all_rows:
         raise InvalidInputError(f"pass {argument('where')} or {setting('all', True)}, not both")
