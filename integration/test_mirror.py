@@ -470,6 +470,24 @@ def test_a_table_that_was_made_again_or_not_published_for_a_while_needs_a_new_sn
     database.require_equal("t")
 
 
+def test_a_table_that_is_followed_cannot_be_left_out_for_a_while(database: Database) -> None:
+    database.run("create table a (id int primary key)", "create table b (id int primary key)")
+    database.run("insert into a values (1)", "insert into b values (1)")
+    database.catch_up(["a", "b"])
+    database.run("insert into a values (2)", "insert into b values (2)")
+    with pytest.raises(InvalidInputError, match=r"follows public\.b too.*DROP TABLE") as refused:
+        database.catch_up(["a"])
+    database.run(refused.value.message.partition("its mirror: ")[2])
+    database.catch_up(["a"])
+    database.run("insert into a values (3)")
+    database.catch_up()
+    database.require_equal("a")
+    with pytest.raises(InvalidInputError, match=r"without the table for a while.*--resync public\.b"):
+        database.catch_up(["a", "b"])
+    database.catch_up(["a", "b"], resync=["b"])
+    database.require_equal("b")
+
+
 @pytest.mark.parametrize(
     ("statements", "reason"),
     [

@@ -19,7 +19,7 @@ import txlog
 from txlog.errors import InvalidInputError, StorageError
 from txlog.extend.catalogs import ambient, invalid, logger
 from txlog.mirror import commits
-from txlog.mirror.connection import Queries, SourceAway, Stream, source_name, told_if_it_waits
+from txlog.mirror.connection import Queries, SourceAway, Stream, identifier, source_name, told_if_it_waits
 from txlog.mirror.pgoutput import decoded, lsn_text
 from txlog.mirror.progress import MirrorCommit
 from txlog.mirror.properties import MirrorColumn, Mirrored
@@ -198,6 +198,7 @@ class Mirror:
             )
             for each in found
         }
+        self._require_all(sources.left_out(self.name, found), next(iter(tables.values())).state)
         unknown = sorted(self._resync - set(tables))
         if unknown:
             raise InvalidInputError(f"the mirror has no table {', '.join(unknown)}: it has {', '.join(tables)}")
@@ -227,6 +228,17 @@ class Mirror:
             is_history=self._is_history,
             timeline=timeline,
         )
+
+    def _require_all(self, left_out: Sequence[tuple[str, str]], state: Mirrored) -> None:
+        """Raises InvalidInputError if a table that this mirror follows is not to be followed: the slot would pass the
+        changes that it lacks."""
+        for schema, name in left_out:
+            if MirrorTable.follows(self._catalog, schema, name, state):
+                raise InvalidInputError(
+                    f"the mirror {self.name} follows {schema}.{name} too, which would miss changes: name it with the"
+                    f" other tables, or end its mirror: ALTER PUBLICATION {identifier(self.name)} DROP TABLE"
+                    f" {identifier(schema, name)}"
+                )
 
     def _require_same_tables(self, sources: Sequence[SourceTable], tables: Mapping[str, MirrorTable]) -> None:
         """Raises InvalidInputError if another table has the name of one that is mirrored, or if the publication did not

@@ -106,6 +106,16 @@ class SourceTables:
         self._publication = publication
         return [table._replace(entry=self.entry(table.number)) for table in found]
 
+    def left_out(self, publication: str, found: Sequence[SourceTable]) -> list[tuple[str, str]]:
+        """The tables of the publication, as schema and name, that are not among these."""
+        names = {table.shown for table in found}
+        listed = "select schemaname, tablename from pg_catalog.pg_publication_tables where pubname = %s"
+        return [
+            (schema, name)
+            for schema, name in self._queries.rows(listed, publication)
+            if f"{schema}.{name}" not in names
+        ]
+
     def type_of(self, table: str, name: str, number: int, modifier: int) -> ColumnType:
         """The type of a column, by the numbers that the stream has for it."""
         return column_type(self._type(number), modifier, as_text=f"{table}.{name}" in self._as_text)

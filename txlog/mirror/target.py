@@ -104,6 +104,20 @@ class MirrorTable:
         opened.end_change({column.name: column.type for column in source.columns})
         return opened
 
+    @staticmethod
+    def follows(catalog: txlog.Catalog, schema: str, name: str, state: Mirrored) -> bool:
+        """Whether a table of the database has rows here from the mirror that wrote the state."""
+        try:
+            snapshot = catalog.table(target_name(schema, name)).snapshot()
+        except TableNotFoundError:
+            return False
+        text = snapshot.properties.get(MIRROR)
+        known = None if text is None else Mirrored.of(text)
+        if known is None or known.table != f"{schema}.{name}":
+            return False
+        is_same = (known.system, known.database, known.name) == (state.system, state.database, state.name)
+        return is_same and snapshot.transaction_version(known.application) is not None
+
     def require_truncates(self) -> None:
         """Raises InvalidInputError for a history, which does not say when a truncate ended its rows."""
         if self.state.is_history:
