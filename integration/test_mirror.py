@@ -578,6 +578,29 @@ def test_a_publication_that_leaves_changes_out_is_refused(database: Database) ->
     database.require_equal("t")
 
 
+def test_a_mirror_says_which_partitions_are_gone_and_keeps_their_rows(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.run("create table parts (id int primary key) partition by range (id)")
+    for first in (0, 10, 20):
+        database.run(f"create table part{first} partition of parts for values from ({first}) to ({first + 10})")
+    database.run("insert into parts values (1), (11), (21)")
+    database.catch_up()
+    database.run("insert into parts values (2)", "drop table part10", "insert into parts values (22)")
+    database.catch_up()
+    said = [record.getMessage() for record in caplog.records if "part10" in record.getMessage()]
+    assert said
+    assert all("public.part10 no more" in each and "keeps their rows" in each for each in said)
+    database.run("alter table parts detach partition part20")
+    caplog.clear()
+    for _ in range(2):
+        database.catch_up()
+    assert ["part20" in record.getMessage() for record in caplog.records] == [True]
+    assert database.mirrored("parts") == [(11,), (1,), (21,), (22,), (2,)]
+    database.catch_up(resync=["parts"])
+    database.require_equal("parts")
+
+
 def test_a_slot_that_was_made_again_or_advanced_by_hand_is_refused_until_a_new_snapshot(database: Database) -> None:
     database.run("create table t(id int primary key)", "insert into t values (1)")
     database.catch_up(["t"])

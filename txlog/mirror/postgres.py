@@ -206,8 +206,8 @@ class Mirror:
         self._require_same_tables(found, tables)
         self._require_history(stream, tables, timeline)
         confirmed = self._require_slot(queries, tables, log_end)
-        for each in tables.values():
-            each.stands_on(timeline)
+        for source in found:
+            tables[source.shown].stands_on(timeline, source.partitions)
         self._heard = ambient.instant()
         begun = [each for name, each in tables.items() if each.position is not None and name not in self._resync]
         self._snapshot(tables, system, database, timeline)
@@ -224,6 +224,7 @@ class Mirror:
             *(system, database, self.name, table.shown, columns, table.keys),
             number=table.number,
             entry=table.entry,
+            partitions=table.partitions,
             is_log=not table.keys and not self._is_history,
             is_history=self._is_history,
             timeline=timeline,

@@ -44,7 +44,8 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
     ``snapshot_at``: the position of the snapshot that the table began with. ``restored``: how often the table had to
     begin again at a position that it had passed, since the database was restored to an earlier time. ``timeline``: that
     of the database's log on which the table stands, so that a standby which takes over is known to have what the table
-    has; 0: an earlier release did not write it. ``number`` and ``entry``: those of the `SourceTable`, likewise.
+    has; 0: an earlier release did not write it. ``number``, ``entry`` and
+    ``partitions``: those of the `SourceTable`, likewise.
     """
 
     system: str
@@ -62,6 +63,7 @@ class Mirrored(msgspec.Struct, frozen=True, omit_defaults=True):
     timeline: int = 0
     number: int = 0
     entry: int = 0
+    partitions: tuple[str, ...] | None = None
 
     @property
     def application(self) -> str:

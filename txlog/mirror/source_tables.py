@@ -39,6 +39,11 @@ join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnu
 where i.indrelid = %s and i.indisvalid and case when %s then i.indisreplident else i.indisprimary end
 order by k.place
 """
+_PARTITIONS = """
+select n.nspname || '.' || c.relname from pg_catalog.pg_partition_tree(%s) p
+join pg_catalog.pg_class c on c.oid = p.relid join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where p.isleaf and c.relkind <> 'p' order by 1
+"""
 _ENTRIES = """
 select coalesce(r.oid, {of_schema}p.oid)
 from pg_catalog.pg_publication p cross join pg_catalog.pg_class c
@@ -141,6 +146,10 @@ class SourceTables:
         found = [row for row in self._queries.rows(_TABLES) if row[0] == number]
         return self._key(number, found[0][4])[0] if found else ()
 
+    def partitions(self, number: int) -> tuple[str, ...]:
+        """The partitions of a table that have rows of their own, by name."""
+        return tuple(name for (name,) in self._queries.rows(_PARTITIONS, number))
+
     def entry(self, number: int) -> int:
         """The number of a table's entry in the publication: its own, that of its schema, or of all tables. 0
         for a table that is gone."""
@@ -167,7 +176,8 @@ class SourceTables:
         columns = self.columns(number, f"{schema}.{name}")
         keys, is_immediate = self._key(number, identity)
         published = tuple(column for column in columns if names is None or column.name in names)
-        return SourceTable(number, schema, name, published, keys, identity == "f", is_immediate, kind == "p", condition)
+        partitions = self.partitions(number) if kind == "p" else None
+        return SourceTable(number, schema, name, published, keys, identity == "f", is_immediate, partitions, condition)
 
     def _in_publication(self, publication: str) -> dict[str, tuple[Sequence[str] | None, str | None]] | None:
         """The tables of a publication, with their columns and conditions; None if there is no such publication."""

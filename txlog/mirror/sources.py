@@ -37,7 +37,7 @@ class SourceTable(NamedTuple):
     ever have the same key, not even within a transaction. ``condition``: only rows that meet it are published.
 
     ``number`` is that of the table and ``entry`` that of its place in the publication: a table that is made again, or
-    is put there again, has another one.
+    is put there again, has another one. ``partitions``: those that have rows of their own; None: it has no partitions.
     """
 
     number: int
@@ -47,9 +47,13 @@ class SourceTable(NamedTuple):
     keys: tuple[str, ...]
     logs_whole_rows: bool
     key_is_immediate: bool
-    has_partitions: bool = False
+    partitions: tuple[str, ...] | None = None
     condition: str | None = None
     entry: int = 0
+
+    @property
+    def has_partitions(self) -> bool:
+        return self.partitions is not None
 
     @property
     def shown(self) -> str:

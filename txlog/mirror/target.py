@@ -149,12 +149,23 @@ class MirrorTable:
 
     # --- rows ---------------------------------------------------------------------------------------------------
 
-    def stands_on(self, timeline: int) -> None:
-        """Remember the timeline of the database's log, if it is another one than the table knows."""
-        if self.position is not None and self.state.timeline != timeline:
-            state = msgspec.structs.replace(self.state, timeline=timeline)
+    def stands_on(self, timeline: int, partitions: tuple[str, ...] | None) -> None:
+        """Remember the timeline of the database's log and the partitions, if they are others than the table knows."""
+        self.tell_of_gone(partitions)
+        if self.position is not None and (self.state.timeline, self.state.partitions) != (timeline, partitions):
+            state = msgspec.structs.replace(self.state, timeline=timeline, partitions=partitions)
             self.table.set_properties({MIRROR: state.text()})
             self.state = state
+
+    def tell_of_gone(self, partitions: Sequence[str] | None) -> None:
+        """Log which partitions are gone from the source: PostgreSQL publishes nothing of their rows' end."""
+        gone = sorted({*(self.state.partitions or ())} - {*(partitions or ())})
+        if self.position is not None and gone:
+            logger.warning(
+                "%s has the partitions %s no more, and PostgreSQL does not publish their end: the mirror keeps their"
+                " rows until somebody deletes them there, or --resync %s",
+                *(self.shown, ", ".join(gone), self.shown),
+            )
 
     def load(self, snapshot: SourceSnapshot, source: SourceTable, state: Mirrored) -> int:
         """Replace everything by a snapshot's rows, as one version; returns how many. ``state``: as it is then."""

@@ -227,6 +227,8 @@ class Transactions:
             lost = f"{name} was taken out of the publication"
         if lost is not None:
             raise SchemaMismatchError(f"{lost}: mirror it from a new snapshot: txlog mirror ... --resync {name}")
+        if table.state.partitions is not None:
+            table.tell_of_gone(sources.partitions(relation.number))
         if table.state.is_log:
             return
         now = [column.name for column in relation.columns if column.is_of_key]
