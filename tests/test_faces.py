@@ -234,3 +234,18 @@ def test_a_task_that_takes_the_log_from_a_face_breaks_the_law(tmp_path: Path) ->
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 1
     assert re.search(r"what runs in a task cannot touch the log BROKEN", " ".join(run.stdout.split()))
+
+
+@pytest.mark.parametrize("module", ["cli", "catalogs", "commits", "merge_engines"])
+def test_what_a_module_of_extend_offers_is_what_it_imports_for_type_checkers(module: str) -> None:
+    offered = importlib.import_module(f"txlog.extend.{module}")
+    for_types = [
+        (node.module, alias.name)
+        for node in ast.walk(tree(ROOT / f"txlog/extend/{module}.py"))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if alias.name in offered.__all__ and alias.name != "face"
+    ]
+    assert {name for _, name in for_types} == set(offered.__all__)
+    for owner, name in for_types:
+        assert getattr(offered, name) is getattr(importlib.import_module(str(owner)), name)

@@ -32,7 +32,7 @@ else:
         __name__,
         """
         console: FAILED Output
-        declared: Call of_operation
+        declared: CommandCall of_operation
         file_rows: Delimiter RowsOfFiles Format MergeSchema NoHeader NullValues OpensFiles separator_of
         opened: open_table opened processes
         options: Json Storage Uri UserMetadata Workers names pairs size time_zone
