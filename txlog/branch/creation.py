@@ -26,6 +26,7 @@ from txlog.core.format.features import DELETED_BRANCH, check_can_read, without_f
 from txlog.core.format.file_columns import FILES_SCHEMA
 from txlog.core.format.identity import identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
+from txlog.core.versions.files import DeltaLog
 from txlog.errors import (
     CommitStateUnknownError,
     ConflictError,
@@ -57,8 +58,8 @@ __all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
 AS_ACTIONS_MAX = 300
 """A branch of more files begins with a checkpoint, whose cost for each file is a tenth of an action's."""
 
-_LAST_MADE: Final[MutableMapping[OpenTable, dict[str, OpenTable]]] = WeakKeyDictionary()
-"""The branches that a handle of a table made last, by name, for what they know of their logs."""
+_LAST_MADE: Final[MutableMapping[OpenTable, dict[str, DeltaLog]]] = WeakKeyDictionary()
+"""The logs of the branches that a handle of a table made last, by name, for what they know."""
 _LAST_MADE_MAX = 8
 
 OF_A_BRANCH: Mapping[str, str] = {
@@ -107,6 +108,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
         first = int(is_large) if there is None else there[0].version + 1
         made = _commit(table, base, branch, there, replace(origin, made_at=first, own_version=first), wanted)
         if made is not None:
+            branch.vouch(branch.known_state(), base)
             remember_table(branch, table)
             _remember(table, checked, branch)
             _require_kept(table, base, newest, branch)
@@ -157,7 +159,7 @@ def _branch_there(
 
 def _remember(table: OpenTable, name: str, branch: OpenTable) -> None:
     known = _LAST_MADE.setdefault(table, {})
-    known[name] = branch.knowing(branch)  # another one, since a branch holds on to its table
+    known[name] = branch.log  # not the branch, which holds on to its table
     if len(known) > _LAST_MADE_MAX:
         known.pop(next(iter(known)), None)
 
@@ -301,17 +303,27 @@ def definition_of_branch(base: TableState, there: TableState | None, origin: Ori
     so that the table can take the files over."""
     if there is not None and is_closed(there):
         there = replace(there, protocol=without_feature(there.protocol, DELETED_BRANCH))
-    if there is None and not base.domains:  # the same for all branches, until the table's definition changes
-        found = base.derived("definition of a branch", lambda: cloned(base, None, OF_A_BRANCH))
-        found = replace(found, metadata=replace(found.metadata, id=ambient.uuid4()))
-    else:
-        found = cloned(base, there, OF_A_BRANCH)
+    found = _shared_definition(base, there) or cloned(base, there, OF_A_BRANCH)
     configuration = {**found.metadata.configuration, PROPERTY: origin.to_text()}
     for key in _ROW_ID_COLUMNS:
         if key in base.metadata.configuration:
             configuration[key] = base.metadata.configuration[key]
     metadata = replace(found.metadata, configuration=configuration, description=None)
     return replace(found, metadata=_with_numbers(metadata, base, origin))
+
+
+def _shared_definition(base: TableState, there: TableState | None) -> Definition | None:
+    """What `cloned` returns, if it is the same for all branches until the table's definition changes; None if not."""
+    if base.domains or (there is not None and there.domains):
+        return None
+    found: Definition = base.derived("definition of a branch", lambda: cloned(base, None, OF_A_BRANCH))
+    if there is None:
+        return replace(found, metadata=replace(found.metadata, id=ambient.uuid4()))
+    before = there.metadata
+    configuration = {key: value for key, value in before.configuration.items() if key != PROPERTY}
+    same = replace(before, id=found.metadata.id, name=None, description=None, created_time=found.metadata.created_time)
+    is_same = replace(same, configuration=configuration) == found.metadata and there.protocol == found.protocol
+    return replace(found, metadata=before) if is_same else None
 
 
 def _with_numbers(metadata: Metadata, base: TableState, origin: Origin) -> Metadata:

@@ -27,6 +27,7 @@ __all__ = ["FOLDER", "Places", "check_name", "place_of", "require_no_branch", "s
 FOLDER: Final = "_branches"
 """The folder of a table in which its branches lie, each in a folder that has its name."""
 
+_FEW = 300
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -98,6 +99,13 @@ class Places(msgspec.Struct, frozen=True, dict=True):
         return self.files_in_branch(files.filter(pc.starts_with(files["path"], self._own)))
 
     def _paths(self, paths: pa.StringArray) -> pa.StringArray:
+        if len(paths) <= _FEW:  # a call of Arrow's costs as much as some hundred paths
+            start, own, is_own = f"{self._root}/", self._own, self.is_own
+            found = [
+                start + path if is_own(path) and not path.startswith(own) else self._path_in_branch(path)
+                for path in paths.to_pylist()
+            ]
+            return pa.array(found, pa.string())
         from txlog.core.format.arrow.compute import pc
 
         named = pc.binary_join_element_wise(pa.scalar(f"{self._root}/"), paths, "")
@@ -109,8 +117,8 @@ class Places(msgspec.Struct, frozen=True, dict=True):
         if not self.is_own(path):
             below = path_below(self.table, resolve_data_path(path))
             path = path if below is None else encode_path(below)
-        if not self.is_own(path):
-            return path
+            if not self.is_own(path):
+                return path
         return path.removeprefix(self._own) if path.startswith(self._own) else f"{self._root}/{path}"
 
     def in_table(self, path: str) -> str:

@@ -54,6 +54,7 @@ __all__ = [
     "action_from_json",
     "action_to_json",
     "as_read",
+    "line_of",
     "operation_parameters",
 ]
 
@@ -138,7 +139,7 @@ class Protocol(WireAction, frozen=True):
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class AddFile(WireAction, frozen=True, forbid_unknown_fields=True, gc=False):
+class AddFile(WireAction, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """``add``: a data file enters the table. ``path`` is the URI text of the log, not a decoded path.
 
     A log has many, and none refers to itself, so the garbage collector need not look at them.
@@ -378,6 +379,7 @@ def action_from_json(line: Any) -> Action | None:
     return action
 
 
+_ENCODER = msgspec.json.Encoder()
 _RUN_LINES = 1000
 _TRIES = 100
 """After so many lines that it refuses, a decoder does not try again: a writer's lines are mostly alike."""
@@ -438,6 +440,19 @@ def _is_whole_add(line: bytes) -> bool:
 def action_to_json(action: Action) -> dict[str, Any]:
     """The object to write as one line: ``{"add": {...}}``."""
     return {action.KEY: action.to_json()}
+
+
+def line_of(action: Action) -> bytes:
+    """The line to write. A usual ``add``, of which a commit may have very many, takes a fifth of the time of others.
+
+    Raises TypeError if the action has a value that JSON cannot hold.
+    """
+    if type(action) is AddFile and action.deletion_vector is None and not action.extra:
+        try:
+            return b'{"add":%b}' % _ENCODER.encode(action)
+        except UnicodeEncodeError:
+            pass  # below, as an error that says the same of every action
+    return orjson.dumps(action_to_json(action))
 
 
 def as_read(action: Kind) -> Kind:

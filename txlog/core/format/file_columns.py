@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from txlog.core.format.actions import AddFile, FileId, LiveKey, RemoveFile
@@ -57,6 +58,8 @@ FILES_SCHEMA = pa.schema(
     ]
 )
 """A live file; ``path`` is the URI text of the log, ``stats`` the JSON text of the log."""
+_MAPS = ("partitionValues", "tags")
+_ADD_FILES = list[AddFile]
 
 
 TOMBSTONES_SCHEMA = pa.schema(
@@ -116,7 +119,15 @@ def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 def add_files_of(files: pa.Table) -> list[AddFile]:
     """Turn rows of a table of live files back into actions. For the few rows that an operation touches, not for all."""
-    return [AddFile.from_json(row) for row in files.to_pylist()]
+    names = files.schema.names
+    columns = {name: files.column(name).to_pylist() for name in names}
+    for name in _MAPS:
+        columns[name] = [None if pairs is None else dict(pairs) for pairs in columns[name]]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    try:
+        return msgspec.convert(rows, _ADD_FILES)
+    except msgspec.ValidationError:  # the slower way says which value is wrong
+        return [AddFile.from_json(row) for row in rows]
 
 
 def live_rows(add: AddFile) -> int:

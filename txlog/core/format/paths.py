@@ -271,10 +271,10 @@ def canonical_path(uri_text: str) -> str:
     ``/x``, ``file:/x`` and ``file:///x`` are one file, as are ``s3a://b/k`` and ``s3://b/k``, and any two ways to
     escape the same characters. Raises CorruptLogError if the text cannot be decoded.
     """
-    if _PLAIN_PATH.fullmatch(uri_text) or _CANONICAL_PATH.fullmatch(uri_text):
-        return uri_text
     if uri_text.startswith("file:/") and _PLAIN_PATH.fullmatch(uri_text, 6):  # as in the log of a branch
         return uri_text[5:]
+    if _PLAIN_PATH.fullmatch(uri_text) or _CANONICAL_PATH.fullmatch(uri_text):
+        return uri_text
     found = _decoded(uri_text)
     encoded = encode_path(found.path)
     if found.scheme in (None, "file"):

@@ -55,6 +55,8 @@ Out = TypeVar("Out")
 KEY_CACHE_BYTES = 256 << 20
 """The default memory, in bytes, for a handle's cache of keys of data files."""
 _OWN_MAX = 10_000
+_WRITABLE = "writable"
+_UNKNOWN = "unknown properties"
 _DEFINES_COLUMNS = ("CREATE TABLE", "CLONE")
 """Operations that create a table with columns that somebody named, and not with those of some data."""
 
@@ -153,9 +155,9 @@ class OpenTable:
             store = open_place(uri, self.storage_options, self.credential_provider)
         return self._on(store)
 
-    def knowing(self, other: OpenTable) -> OpenTable:
+    def knowing(self, log: DeltaLog) -> OpenTable:
         """The same by what another handle of the table knows of its log, which the two share then."""
-        return self._on(self.store, other.log)
+        return self._on(self.store, log)
 
     def _on(self, store: TableStore, log: DeltaLog | None = None) -> OpenTable:
         """A handle with the options of this one."""
@@ -257,9 +259,17 @@ class OpenTable:
     def check_writable(self, state: TableState) -> None:
         """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
         with TxlogError.located(self.uri, state.version):
-            state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
+            state.derived(_WRITABLE, lambda: _check_definition(state))
             _check_clustering(state)
             self._warn_of_unknown_properties(state)
+
+    @staticmethod
+    def vouch(state: TableState, like: TableState) -> None:
+        """Have `check_writable` find of ``state`` what it finds of a version that is defined ``like`` it, but for
+        properties that txlog knows and that need no feature."""
+        if state.protocol == like.protocol:
+            state.derived(_WRITABLE, lambda: like.derived(_WRITABLE, lambda: _check_definition(like)))
+            state.derived(_UNKNOWN, lambda: like.derived(_UNKNOWN, lambda: _unknown_properties(like)))
 
     def check_maintainable(self, state: TableState) -> None:
         """The same for a commit without new data files, which needs fewer writer features."""
@@ -269,7 +279,7 @@ class OpenTable:
 
     def _warn_of_unknown_properties(self, state: TableState) -> None:
         """Say once for this handle which properties its commits do not heed."""
-        found = state.derived("unknown properties", lambda: unknown_keys(state.metadata.configuration))
+        found = state.derived(_UNKNOWN, lambda: _unknown_properties(state))
         unknown = [key for key in found if key not in self._warned_of_properties]
         if unknown:
             self._warned_of_properties.update(unknown)
@@ -687,6 +697,14 @@ def _checked(time_zone: str | ZoneInfo) -> str:
     from txlog.core.format.time_zones import zone_name
 
     return zone_name(time_zone)
+
+
+def _check_definition(state: TableState) -> None:
+    check_can_write(state.protocol, state.metadata)
+
+
+def _unknown_properties(state: TableState) -> list[str]:
+    return unknown_keys(state.metadata.configuration)
 
 
 def _check_clustering(state: TableState) -> None:

@@ -9,6 +9,7 @@ PROTOCOL.md, "Generated Columns", "Default Columns".
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import itertools
 from collections.abc import Sequence
@@ -37,16 +38,18 @@ def conformer_for(
     """A `Conformer`, built once for many small writes of the same shape: it holds no rows and is thread-safe."""
     try:
         # Without metadata: it does not affect types, and older pyarrow cannot hash a schema with metadata.
-        return _built(table_schema, data_schema.remove_metadata(), table)
+        return _built(table_schema, data_schema.remove_metadata()).of(table)
     except SchemaMismatchError as error:
-        # Every append has a new version: as part of the key, it would defeat the cache. A new table has -1.
+        # Every append has a new version, and every branch another place: as parts of the key, they would defeat the
+        # cache. A new table has -1.
+        error.table = table
         error.version = None if version is None or version < 0 else version
         raise
 
 
 @functools.lru_cache(maxsize=64)
-def _built(table_schema: Struct, data_schema: pa.Schema, table: str | None) -> Conformer:
-    return Conformer(table_schema, data_schema, table=table)
+def _built(table_schema: Struct, data_schema: pa.Schema) -> Conformer:
+    return Conformer(table_schema, data_schema)
 
 
 class Conformer:
@@ -85,6 +88,14 @@ class Conformer:
         self._is_identity = data_schema.equals(self.schema) and not any(
             convert or not field.nullable for field, _, convert in self._columns
         )
+
+    def of(self, table: str | None) -> Conformer:
+        """The same for messages that name this table."""
+        if table == self._table:
+            return self
+        found = copy.copy(self)
+        found._table = table
+        return found
 
     def accepts(self, data_schema: pa.Schema) -> bool:
         """Whether batches of this schema are what this conformer was built for."""

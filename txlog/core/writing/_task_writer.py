@@ -58,6 +58,9 @@ ROUTE_ROWS = 262_144
 ROUTE_ROWS_A_PARTITION = 256
 """With many partitions, rows are gathered until each has about this many, if the budget allows it."""
 ROW_GROUP_ROWS = 1 << 20
+_ORIGIN = "txlog.branch"
+"""The property that each branch has with another value. No file depends on it, so that branches of a table share what
+is known of its format."""
 INLINE_BYTES = 4 * MIB
 INLINE_LANES = 3
 """Up to this size, a task writes on the caller's thread: threads would cost more than they save."""
@@ -412,18 +415,19 @@ def _guard(plan: WritePlan) -> RowGuard | None:
 
 def layout_of(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
     """How the files of a task are written, and their names."""
-    configuration = tuple(sorted(plan.configuration.items()))
-    return FileLayout(
-        files=files,
-        file_format=_file_format(
+    configuration = tuple(sorted(item for item in plan.configuration.items() if item[0] != _ORIGIN))
+    with TxlogError.located(plan.table):
+        file_format = _file_format(
             plan.schema,
             plan.partition_columns,
             plan.hidden_columns,
             configuration,
             plan.parquet,
-            plan.table,
             stores_partition_columns=plan.stores_partition_columns,
-        ),
+        )
+    return FileLayout(
+        files=files,
+        file_format=file_format,
         target_file_size_bytes=plan.target_file_size_bytes,
         max_records_per_file=plan.max_records_per_file,
         names=FileNames.of(task, plan),
@@ -437,13 +441,12 @@ def _file_format(
     hidden_columns: tuple[str, ...],
     configuration: tuple[tuple[str, str], ...],
     parquet: ParquetSettings,
-    table: str,
     *,
     stores_partition_columns: bool,
 ) -> FileFormat:
     stored = without_void(schema.without(partition_columns))
     if not stored.fields:
-        raise InvalidInputError("the table has only partition columns: add a column to store", table=table)
+        raise InvalidInputError("the table has only partition columns: add a column to store")
     if stores_partition_columns:
         stored = Struct((*stored.fields, *(field for field in schema.fields if field.name in partition_columns)))
     properties = TableProperties.of(dict(configuration))

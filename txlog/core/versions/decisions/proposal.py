@@ -27,7 +27,7 @@ from txlog.core.format.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
-    action_to_json,
+    line_of,
 )
 from txlog.core.format.column_mapping import physical_names, schema_of
 from txlog.core.format.paths import canonical_path
@@ -313,7 +313,7 @@ def commit_bytes(
 def _line(action: Action) -> bytes:
     """Raises ``InvalidInputError`` if the action has a value that JSON cannot hold."""
     try:
-        return orjson.dumps(action_to_json(action))
+        return line_of(action)
     except TypeError as error:
         raise InvalidInputError(f"{action.KEY} cannot be written as JSON ({error}): {shown(action)}") from None
 
