@@ -33,8 +33,8 @@ def compact_log(call: CommandCall) -> None:
 
 @of_operation("clean_up_log")
 def clean_up_log(call: CommandCall) -> None:
-    """The retention is delta.logRetentionDuration (default: 30 days). Files that time travel within it needs are
-    kept.
+    """The retention is delta.logRetentionDuration (default: 30 days). It keeps the files that time
+    travel within the retention needs.
     """
     call.run(lambda table, done: _clean_up_shown(done))
 

@@ -78,9 +78,9 @@ def mirror(
 ) -> None:
     """Follow a PostgreSQL database, or change events of Debezium: each change exactly once.
 
-    The first run makes a slot and a publication, and snapshots the tables. Each further run goes on where the tables
-    are. Ctrl-C or SIGTERM ends it: what it has of complete transactions is committed first. With --json, each
-    commit is one line.
+    The first run makes a slot and a publication, and snapshots the tables. Each later run continues from where the
+    tables are. Ctrl-C or SIGTERM ends it, after it has committed the complete transactions that it has. With --json,
+    each commit is one line.
     """
     given = {
         "name": name,

@@ -104,7 +104,7 @@ def serve_token(
     right: Annotated[list[str], typer.Option("--right", metavar="append|change|read", help="may be repeated")],
     as_json: Json = False,
 ) -> None:
-    """Make a token for clients of txlog serve, and print it: only its hash is kept.
+    """Make a token for clients of txlog serve, and print it: the file keeps only its hash.
 
     To take a token back, delete its line of the file; a service that runs sees it within a second.
     """
