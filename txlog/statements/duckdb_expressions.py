@@ -251,7 +251,7 @@ def _divided(node: Call, types: list[DataType], texts: list[str]) -> str | None:
         return divided
     if operator == "%":  # of the least number and -1, duckdb's is an overflow
         divided = f"CASE WHEN {texts[1]} = -1 THEN {texts[0]} * 0 ELSE {divided} END"
-    error = _raised(f"cannot compute {node}: divide by zero{node.or_null}", duckdb_type(node.type))
+    error = _raised(f"{node.failed}: divide by zero{node.or_null}", duckdb_type(node.type))
     return f"CASE WHEN {texts[1]} = 0 AND {texts[0]} IS NOT NULL THEN {error} ELSE {divided} END"
 
 

@@ -44,7 +44,7 @@ _IN_CAPITALS = frozenset(
     {
         *("ceil", "floor", "sqrt", "exp", "log", "log2", "log10", "power", "degrees", "radians", "signum", "pi", "e"),
         *("rank", "dense_rank", "percent_rank", "regexp_like", "regexp", "expm1", "log1p", "hypot", "atan2", "sin"),
-        *("cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atanh"),
+        *("cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atanh", "cbrt"),
     }
 )
 _OTHER_NAMES = {"array_agg": "collect_list", "string_agg": "listagg"}
@@ -408,6 +408,7 @@ _WRITERS: dict[str, Callable[[_Namer, Any], str]] = {
     "Identifier": _Namer.last_part,
     "If": _Namer.if_,
     "IgnoreNulls": _Namer.ignoring_nulls,
+    "Interval": lambda namer, node: _interval(node)[0],
     "ILike": _Namer.like,
     "In": lambda namer, node: f"({namer.name(node.this)} IN ({namer.listed(node.expressions)}))",
     "Is": _Namer.is_,

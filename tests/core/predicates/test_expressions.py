@@ -1048,3 +1048,29 @@ def test_the_text_of_a_condition_means_what_the_condition_means(built: Any, sql:
         found = [flag is True for flag in evaluate(bound, rows).to_pylist()]
         assert found == expected
         assert any(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sequence(1, 2147483647)",
+        "sequence(1L, 9223372036854775807L)",
+        "sequence(l, 1L, -1L)",
+        "sequence(DATE '0001-01-01', day)",
+        "array_repeat('x', 2000000000)",
+        "size(array_repeat(NULL, 2000000000))",
+    ],
+)
+def test_more_values_than_memory_has_room_for_are_an_error_before_they_are_made(text: str) -> None:
+    rows = pa.table({"l": [2**40] * 2, "day": pa.array([2_932_896] * 2, pa.int32()).cast(pa.date32())})
+    rows = pa.concat_tables([rows] * 50)
+    with pytest.raises(InvalidInputError, match=r"cannot compute .* more than (134217728|16777216) values"):
+        evaluate(parse(text, from_arrow(rows.schema)), rows)
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "l / 0", "CAST(l AS DOUBLE) / (0 * l)", "l * 9223372036854775807L"])
+def test_an_error_shows_what_was_written_without_the_casts_that_types_need(text: str) -> None:
+    rows = pa.table({"l": [2]})
+    with pytest.raises(InvalidInputError) as caught:
+        evaluate(parse(text, from_arrow(rows.schema)), rows)
+    assert str(caught.value).startswith(f"cannot compute {text.replace('9223372036854775807L', '')}")

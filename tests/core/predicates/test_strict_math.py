@@ -66,6 +66,8 @@ def test_every_bit_is_that_of_javas_strict_math(name: str) -> None:
         ("power(d, -1)", [math.inf, 1.0, -0.0, 0.0, None]),
         ("degrees(pi())", 180.0),
         ("rint(2.5)", 2.0),
+        ("cbrt(d * 8 - 27)", [-3.0, -2.668401648721945, -math.inf, math.inf, None]),
+        ("cbrt(5e-324)", 1.7031839360032603e-108),
     ],
 )
 def test_what_has_no_logarithm_is_null(text: str, expected: Any) -> None:

@@ -135,8 +135,10 @@ def _key_of(kind: Map, key: Expression) -> Expression:
 def days_between(start: Expression, stop: Expression, count: int, unit: str) -> Expression:
     """``sequence(start, stop, INTERVAL count unit)`` of dates, whose default is a day."""
     unit = unit.lower().removesuffix("s")
+    if unit == "week":
+        count, unit = 7 * count, "day"
     if start.type != DATE or stop.type != DATE or unit not in _UNITS or not count:
-        raise ValueError("sequence() of times takes two dates, and an interval of days, months or years")
+        raise ValueError("sequence() of times takes two dates, and an interval of days, weeks, months or years")
     sql = CallSql(f"sequence({{}}, {{}}, INTERVAL '{count}' {unit.upper()})")
     return Call("sequence_of_days", (start, stop), Array(DATE, contains_null=False), (count, unit, sql))
 

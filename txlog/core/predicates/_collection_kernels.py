@@ -77,15 +77,20 @@ def _from_entries(call: Call, entries: list[Any]) -> list[tuple[Any, Any]] | Non
 def _days(call: Call, start: datetime.date, stop: datetime.date) -> list[datetime.date]:
     """From the start by whole units, of months on the same day or the last one."""
     count, unit = call.options[:2]
-    if (stop > start and count < 0) or (stop < start and count > 0):
-        raise pa.ArrowInvalid(f"sequence() from {start} to {stop} by {count} {unit} has no end")
     if unit in _MONTHS:
         many = (stop.year - start.year) * 12 + stop.month - start.month
         months = range(0, many + (1 if count > 0 else -1), count * _MONTHS[unit])
         days = [_months_later(start, each) for each in months]
         return [day for day in days if (day <= stop if count > 0 else day >= stop)]
-    end = (stop - start).days + (1 if count > 0 else -1)
-    return [start + datetime.timedelta(each) for each in range(0, end, count)]
+    return [start + datetime.timedelta(at * count) for at in range(_count_of_days(call, start, stop))]
+
+
+def _count_of_days(call: Call, start: datetime.date, stop: datetime.date) -> int:
+    count, unit = call.options[:2]
+    if (stop > start and count < 0) or (stop < start and count > 0):
+        raise pa.ArrowInvalid(f"sequence() from {start} to {stop} by {count} {unit} has no end")
+    step: int = count * (28 * _MONTHS[unit] if unit in _MONTHS else 1)
+    return (stop - start).days // step + 1
 
 
 def _months_later(day: datetime.date, months: int) -> datetime.date:
@@ -116,7 +121,7 @@ COLLECTION_KERNELS: dict[str, Any] = {
     "map_from_arrays": by_row(_from_arrays),
     "map_from_entries": by_row(_from_entries),
     "map_contains_key": by_row(lambda call, pairs, key: any(name == key for name, _ in pairs)),
-    "sequence_of_days": by_row(_days),
+    "sequence_of_days": by_row(_days, count=_count_of_days, most=_ELEMENTS_MAX),
     "shiftright": by_row(_shifted_right),
     "shiftrightunsigned": by_row(_shifted_right),
 }

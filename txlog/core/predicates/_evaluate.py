@@ -21,6 +21,7 @@ from txlog.core.predicates._kernels import FALLIBLE, KERNELS
 from txlog.core.predicates._lambda_kernels import LAMBDA_KERNELS
 from txlog.core.predicates._package_functions import PackageFunction, package_function
 from txlog.core.predicates._row_filter import comparison, membership
+from txlog.core.predicates._row_kernels import VALUES_MAX
 from txlog.core.predicates.terms.predicate import (
     And,
     BooleanExpression,
@@ -65,6 +66,8 @@ def evaluate(
     if isinstance(found, pa.Scalar):
         if not found.is_valid:
             return absent(rows.num_rows, arrow_type)
+        if isinstance(found, pa.ListScalar) and len(found) * rows.num_rows > VALUES_MAX:
+            raise InvalidInputError(f"cannot compute {expression}: its arrays have more than {VALUES_MAX} values")
         found = pa.repeat(found.cast(arrow_type), rows.num_rows)
     elif isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
@@ -180,7 +183,7 @@ def _call(node: Call, arguments: list[Any]) -> Any:
         kernel = KERNELS.get(node.name) or _brought(node).kernel
         return kernel(node, *arguments)  # type: ignore[misc]
     except (pa.ArrowInvalid, OverflowError) as error:
-        raise InvalidInputError(f"cannot compute {node}: {error}{node.or_null}") from None
+        raise InvalidInputError(f"{node.failed}: {error}{node.or_null}") from None
 
 
 # --- operands that only some rows need -----------------------------------------------------------------------

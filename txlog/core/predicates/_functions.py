@@ -60,7 +60,6 @@ NONDETERMINISTIC = frozenset(
 """Functions that return another value in each call or session."""
 
 _INSTEAD = {
-    "cbrt": "Java's versions differ in the last digit: compute it first",
     **dict.fromkeys(("asinh", "acosh"), "Spark's versions compute it by other formulas: compute it first"),
     **dict.fromkeys(
         ("count", "sum", "avg", "min", "max", "first", "last", "any_value", "collect_list", "collect_set"),
@@ -325,6 +324,7 @@ _OF_ONE_DOUBLE = (
         "ln",
         "log2",
         "log10",
+        "cbrt",
         "degrees",
         "radians",
         "rint",

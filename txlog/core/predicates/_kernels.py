@@ -543,7 +543,7 @@ def _columns(values: tuple[Any, ...]) -> list[pa.Array]:
     ]
 
 
-_OF_ANGLES = ("acos", "asin", "atan", "atan2", "cos", "cosh", "expm1", "hypot", "sin", "sinh", "tan", "tanh")
+_OF_ANGLES = ("acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "expm1", "hypot", "sin", "sinh", "tan", "tanh")
 
 KERNELS: dict[str, Callable[..., Any]] = {
     **ROW_KERNELS,

@@ -187,7 +187,7 @@ def _of_arrays(name: str) -> Make:
 
 
 def _repeated(value: Expression, count: Expression) -> Expression:
-    return call("array_repeat", (value, typed(count, INTEGER, "array_repeat")), Array(value.type))
+    return Call("array_repeat", (value, typed(count, INTEGER, "array_repeat")), Array(value.type))
 
 
 def _flattened(values: Expression) -> Expression:
@@ -203,7 +203,7 @@ def _sequence(*bounds: Expression) -> Expression:
     if not all(map(is_integer, kinds)) or len(kinds) > 1:
         shown = ", ".join(sorted(map(type_name, kinds)))
         raise ValueError(f"sequence() takes whole numbers of one type, not {shown}: CAST them")
-    return call("sequence", bounds, Array(bounds[0].type, contains_null=False))
+    return Call("sequence", bounds, Array(bounds[0].type, contains_null=False))
 
 
 def _got(values: Expression, index: Expression) -> Expression:

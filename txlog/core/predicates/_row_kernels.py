@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.core.format.schema import FLOAT, LONG, type_to_arrow
 from txlog.core.predicates._time_patterns import pattern_parts
@@ -28,16 +29,30 @@ from txlog.core.predicates.terms.tree import Call
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 _TEXT_MAX = 1 << 30
+_MANY = 1 << 40
+VALUES_MAX = 1 << 27
+"""Values of arrays that one call makes for all rows of a batch: a gigabyte of bigints."""
 _FACTORIAL_MAX = 20
 """Whose product is the last one with 64 bits."""
 _LINE_BYTES = 57
 """What a line of MIME holds."""
 
 
-def by_row(function: Callable[..., Any], *, takes_null: bool = False) -> Callable[..., Any]:
-    """A kernel that calls ``function(call, *values)`` for each row without a null, or for every row."""
+def by_row(
+    function: Callable[..., Any],
+    *,
+    takes_null: bool = False,
+    count: Callable[..., int] | None = None,
+    most: int = VALUES_MAX,
+) -> Callable[..., Any]:
+    """A kernel that calls ``function(call, *values)`` for each row without a null, or for every row. ``count`` gives
+    the number of values that a row would get: more than ``most`` in all are an error before memory is gone."""
 
     def kernel(call: Call, *given: Any) -> Any:
+        if count is not None:
+            counts = by_row(count, takes_null=takes_null)(Call(call.name, call.arguments, LONG, call.options), *given)
+            if ((counts if isinstance(counts, pa.Scalar) else pc.sum(counts)).as_py() or 0) > most:
+                raise pa.ArrowInvalid(f"it makes more than {most} values for these rows, too many for memory")
         kind = type_to_arrow(call.type)
         lengths = [len(values) for values in given if not isinstance(values, pa.Scalar)]
         columns = [
@@ -48,7 +63,8 @@ def by_row(function: Callable[..., Any], *, takes_null: bool = False) -> Callabl
         found = [
             None if not takes_null and any(value is None for value in row) else function(call, *row) for row in rows
         ]
-        return pa.array(found, kind) if lengths else pa.scalar(found[0], kind)
+        made = pa.array(found, kind)
+        return made if lengths else made[0]
 
     return kernel
 
@@ -341,7 +357,6 @@ def _without(call: Call, one: list[Any], other: list[Any]) -> list[Any]:
 
 
 def _times(call: Call, value: Any, count: int | None) -> list[Any] | None:
-    _require_room(call, count or 0)
     return None if count is None else [value] * count
 
 
@@ -349,18 +364,18 @@ def _flat(call: Call, values: list[list[Any] | None]) -> list[Any] | None:
     return None if None in values else [value for each in values for value in each or ()]
 
 
-def _numbers(call: Call, start: int, stop: int, step: int | None = None) -> list[int]:
+def _numbers(call: Call, start: int, stop: int, step: int | None = None) -> Any:
     """Up or down to ``stop``, which is in it."""
+    steps = np.arange(_count_of_numbers(call, start, stop, step), dtype=np.int64)
+    by = step if step is not None else 1 if stop >= start else -1
+    return (start + by * steps).astype(type_to_arrow(call.type).value_type.to_pandas_dtype())
+
+
+def _count_of_numbers(call: Call, start: int, stop: int, step: int | None = None) -> int:
     by = step if step is not None else 1 if stop >= start else -1
     if (by == 0 and start != stop) or (stop - start) * by < 0:
         raise pa.ArrowInvalid(f"sequence() from {start} to {stop} by {by} has no end")
-    _require_room(call, (stop - start) // by if by else 0)
-    return [start] if start == stop else list(range(start, stop + (1 if by > 0 else -1), by))
-
-
-def _require_room(call: Call, count: int) -> None:
-    if count > _TEXT_MAX:
-        raise pa.ArrowInvalid(f"{call.name}() makes more than {_TEXT_MAX} values")
+    return min((stop - start) // by + 1 if by else 1, _MANY)
 
 
 def _got(call: Call, values: list[Any], index: int) -> Any:
@@ -463,9 +478,9 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "array_union": by_row(_united),
     "array_intersect": by_row(_common),
     "array_except": by_row(_without),
-    "array_repeat": by_row(_times, takes_null=True),
+    "array_repeat": by_row(_times, takes_null=True, count=lambda call, value, count: max(count or 0, 0)),
     "flatten": by_row(_flat),
-    "sequence": by_row(_numbers),
+    "sequence": by_row(_numbers, count=_count_of_numbers),
     "get": by_row(_got),
     "levenshtein": by_row(_distance),
 }

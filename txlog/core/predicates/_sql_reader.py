@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from sqlglot import exp
 
 from txlog.core.format.schema import (
@@ -258,9 +259,13 @@ class SqlReader:
         if isinstance(node, _CONDITIONS):
             return self.condition(node)
         try:
-            return self._value(node)
+            found = self._value(node)
         except ValueError as error:
             raise self._wrong(node, error) from None
+        operator = _ARITHMETIC.get(type(node))
+        if operator and isinstance(found, Call) and any(map(_has_a_cast, found.arguments)):
+            return msgspec.structs.replace(found, written=f"{_text(node.this)} {operator} {_text(node.expression)}")
+        return found
 
     def _value(self, node: exp.Expression) -> Expression:
         operator = _ARITHMETIC.get(type(node))
@@ -596,6 +601,10 @@ def line_and_column(text: str, at: int) -> str:
     return f"line {line}, column {column}"
 
 
+def _has_a_cast(operand: Expression) -> bool:
+    return "CAST(" in str(operand)
+
+
 def _root(node: exp.Expression) -> exp.Expression:
     """What the fields are read of: ``a`` of ``a.b.c``."""
     while isinstance(node, exp.Dot):
@@ -604,7 +613,9 @@ def _root(node: exp.Expression) -> exp.Expression:
 
 
 def _text(node: exp.Expression) -> str:
-    return str(node.transform(plain_equal).transform(_as_written).sql(dialect="spark"))  # RLIKE, as users write it
+    return str(
+        node.transform(plain_equal).transform(_as_written).sql(dialect="spark", normalize_functions=False)
+    )  # RLIKE, as users write it
 
 
 def _as_written(node: exp.Expression) -> exp.Expression:

@@ -1,5 +1,5 @@
-"""Trigonometric and hyperbolic functions of doubles, ``expm1``, ``log1p`` and ``hypot``, as Java's ``StrictMath``
-defines them: by the steps of fdlibm (Sun Microsystems, 1993), taken for all rows at once.
+"""Trigonometric and hyperbolic functions of doubles, ``cbrt``, ``expm1``, ``log1p`` and ``hypot``, as Java's
+``StrictMath`` defines them: by the steps of fdlibm (Sun Microsystems, 1993), taken for all rows at once.
 
 In: numpy arrays of doubles. Out: the same.
 """
@@ -67,6 +67,7 @@ _PIECES_OF_PI = (
     *(1.57079632673412561417e00, 6.07710050650619224932e-11, 6.07710050630396597660e-11),
     *(2.02226624879595063154e-21, 2.02226624871116645580e-21, 8.47842766036889956997e-32),
 )
+_OF_CBRT = (19 / 35, -864 / 1225, 45 / 28, 5 / 14, 99 / 70)
 _MEDIUM = 2.0**19 * _PI_HALF
 
 
@@ -341,6 +342,19 @@ def log1p(x: Any) -> Any:
     found = np.where(size < 2.0**-29, np.where(size < 2.0**-54, x, x - x * x * 0.5), found)
     found = np.where(x == -1.0, -np.inf, np.where(x < -1.0, np.nan, found))
     return np.where(np.isnan(x) | (x == np.inf), x, found)
+
+
+def cbrt(x: Any) -> Any:
+    size = np.abs(x)
+    is_tiny = size < np.finfo(np.float64).tiny
+    third = high_word(np.where(is_tiny, size * 2.0**54, size)) // 3 + np.where(is_tiny, 696219795, 715094163)
+    t = with_high_word(np.zeros_like(size), third)
+    s = _OF_CBRT[0] + (t * t / size) * t
+    t = t * (_OF_CBRT[3] + _OF_CBRT[2] / (s + _OF_CBRT[4] + _OF_CBRT[1] / s))
+    t = with_high_word(np.zeros_like(t), high_word(t) + 1)
+    r = size / (t * t)
+    found = np.copysign(t + t * ((r - t) / ((t + t) + r)), x)
+    return np.where((x == 0) | ~np.isfinite(x), x, found)
 
 
 def hypot(x: Any, y: Any) -> Any:

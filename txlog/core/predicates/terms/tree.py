@@ -122,12 +122,29 @@ _OR_NULL = {
 
 
 class Call(Expression, frozen=True):
-    """One function or operator of ``functions``, by its name there, with bound arguments of the types it needs."""
+    """One function or operator of ``functions``, by its name there, with bound arguments of the types it needs.
+    ``written`` is what a user wrote, for errors, where ``str()`` has more casts."""
 
     name: str
     arguments: tuple[Expression, ...]
     type: DataType
     options: tuple[Any, ...] = ()
+    written: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        return self.name, self.arguments, self.type, self.options
+
+    @property
+    def failed(self) -> str:
+        """What an error of this operation begins with."""
+        return f"cannot compute {self.written or self}"
 
     @property
     def or_null(self) -> str:
