@@ -269,6 +269,14 @@ round(avg(n), 2)|round(sum(m), 1)|concat(min(t2), max(t2))|count(DISTINCT upper(
 mean(p)|first(n IGNORE NULLS)|first_value(n, true)|std(p)|sum(DISTINCT p) + 1|sum(n) FILTER (WHERE p > 1 AND b)
 grouping(g)|count(if(n > 0, 1, NULL))|max(length(s))|min(year(dt))|sum(hash(s))|nullif(count(n), 0)|hash(min(s))|upper(max(t2))
 percentile_cont(0.25) WITHIN GROUP (ORDER BY n DESC)|percentile_cont(0.5) WITHIN GROUP (ORDER BY m)|percentile_cont(0.9) WITHIN GROUP (ORDER BY l)
+percentile(d, 0.5)|percentile(d, 0.3)|percentile(n, array(0.25, 0.5, 1))|percentile(d, array(0.1, 0.9))|percentile(n, 0.5, p)|percentile(n, array(0.5), p)
+percentile(n, 1)|percentile(w, 0.5)|percentile(n, 1.5)|percentile(n, 0.25 + 0.25)|percentile(DISTINCT n, 0.5)|median(f)|median(y)|percentile(number, 0.5)
+percentile_cont(0.5) WITHIN GROUP (ORDER BY d)|percentile_cont(0.25) WITHIN GROUP (ORDER BY d DESC)|percentile_cont(array(0.25, 0.75)) WITHIN GROUP (ORDER BY n)
+percentile_disc(0.5) WITHIN GROUP (ORDER BY n)|percentile_disc(0.25) WITHIN GROUP (ORDER BY d)|percentile_disc(0.25) WITHIN GROUP (ORDER BY d DESC)
+percentile_disc(0.9) WITHIN GROUP (ORDER BY m)|percentile_disc(array(0.2, 0.9)) WITHIN GROUP (ORDER BY n)|skewness(p)|skewness(d)|skewness(m)|kurtosis(p)|kurtosis(d)|kurtosis(m)
+corr(d, p)|covar_pop(d, p)|stddev(d)|regr_count(n, p)|regr_avgx(n, p)|regr_avgy(n, p)|regr_sxx(n, p)|regr_syy(n, p)|regr_sxy(n, p)|regr_slope(n, p)|regr_intercept(n, p)
+regr_r2(n, p)|regr_slope(n, 1)|regr_r2(1, p)|regr_r2(p, 1)|mode() WITHIN GROUP (ORDER BY n)|mode(n, true)|any_value(n) IGNORE NULLS|min(st)
+max(struct(id, s)).s|max(named_struct('a', n, 'b', s)).b|listagg(n, ',') WITHIN GROUP (ORDER BY n)
 try_sum(n)|try_sum(m)|try_sum(d)|try_sum(w)|try_avg(n)|try_avg(l)|try_avg(m)|try_avg(d)|try_sum(number)
 """
 _OVER = "OVER (PARTITION BY g ORDER BY id)"

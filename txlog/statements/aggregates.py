@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Sequence
+from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from txlog.core.format.schema import (
@@ -22,12 +22,15 @@ from txlog.core.format.schema import (
     DataType,
     Decimal,
     Primitive,
+    Struct,
     type_name,
     type_to_arrow,
 )
 from txlog.core.predicates.terms.tree import Value
 from txlog.core.predicates.terms.types import is_floating, is_integer, is_numeric, is_ordered
-from txlog.statements.duckdb_expressions import duckdb_type
+from txlog.statements.aggregate_calls import Aggregate, Call, Make, Operand
+from txlog.statements.duckdb_expressions import duckdb_type, literal, text_literal
+from txlog.statements.numeric_aggregates import NUMERIC_AGGREGATES
 
 __all__ = [
     "AGGREGATES",
@@ -45,37 +48,6 @@ _DIGITS = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)
 _WIDE = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
 
 
-class Operand(msgspec.Struct, frozen=True):
-    """An operand: duckdb's text, its type, and its value if it is a literal."""
-
-    text: str
-    type: DataType
-    literal: Value | None = None
-
-
-class Call(msgspec.Struct, frozen=True):
-    """One of duckdb's aggregates. ``where`` is a condition of its own on the rows that it takes."""
-
-    name: str
-    operands: tuple[str, ...] = ()
-    where: str = ""
-
-
-class Aggregate(msgspec.Struct, frozen=True):
-    """duckdb's calls, with Spark's value of them: a text in which ``{0}`` is the first, or of texts, what
-    ``compute`` makes of arrays of them."""
-
-    type: DataType
-    calls: tuple[Call, ...]
-    text: str | tuple[str, ...] = "{0}"
-    compute: Callable[..., pa.Array] | None = None
-    call_types: tuple[DataType, ...] = ()
-    """The types of the calls' values, which are the arguments of ``compute``."""
-
-
-Make = Callable[[Sequence[Operand]], "Aggregate | None"]
-
-
 def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = False) -> Aggregate:
     """The aggregate of this name. Raises ValueError for operands whose value would be another one."""
     name = ALIASES.get(name, name)
@@ -85,7 +57,7 @@ def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = F
     lowest, highest, make = AGGREGATES[name]
     if not lowest <= len(operands) <= (highest or len(operands)):
         raise ValueError(f"{name}() takes {lowest if lowest == highest else f'{lowest} or more'} values in a query")
-    if ignores_nulls and name not in ("first", "last"):
+    if ignores_nulls and name not in ("first", "last", "any_value"):
         raise ValueError(f"{name}() does not support IGNORE NULLS")
     found = make([*operands, Operand("", BOOLEAN, Value(True, BOOLEAN))] if ignores_nulls else operands)
     if found is None:
@@ -189,15 +161,6 @@ def _decimal_average(operand: Operand, kind: Decimal) -> Aggregate:
     return Aggregate(result, calls, ("{0}", "{1}"), compute, (total, LONG))
 
 
-def _of_doubles(name: str) -> Make:
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
-        if not all(is_numeric(operand.type) for operand in operands):
-            return None
-        return Aggregate(DOUBLE, (Call(name, tuple(f"CAST({each.text} AS DOUBLE)" for each in operands)),))
-
-    return make
-
-
 def _first(name: str) -> Make:
     def make(operands: Sequence[Operand]) -> Aggregate | None:
         operand = operands[0]
@@ -243,25 +206,15 @@ def _by(name: str) -> Make:
 
 
 def _joined(operands: Sequence[Operand]) -> Aggregate | None:
-    if operands[0].type != STRING:
+    value = operands[0]
+    if value.type != STRING and not is_integer(value.type):
         return None
     separator = operands[1].literal if len(operands) > 1 else Value("", STRING)
     if separator is None or not isinstance(separator.value, str):
         raise ValueError("listagg() takes a literal string as its separator")
     written = "'" + separator.value.replace("'", "''") + "'"
-    return Aggregate(STRING, (Call("string_agg", (operands[0].text, written)),))
-
-
-def _percentile(operands: Sequence[Operand]) -> Aggregate | None:
-    value = operands[0]
-    share = operands[1].literal if len(operands) > 1 else Value(0.5, DOUBLE)
-    if not (is_integer(value.type) or isinstance(value.type, Decimal)):
-        return None
-    if share is None or isinstance(share.value, (str, bytes, bool)) or share.value is None or not 0 <= share.value <= 1:
-        raise ValueError("percentile() takes a literal number from 0 to 1")
-    return Aggregate(
-        DOUBLE, (Call("quantile_cont", (f"CAST({value.text} AS DOUBLE)", f"CAST({float(share.value)!r} AS DOUBLE)")),)
-    )
+    text = value.text if value.type == STRING else f"CAST({value.text} AS VARCHAR)"
+    return Aggregate(STRING, (Call("string_agg", (text, written)),))
 
 
 def _is_boolean(data_type: DataType) -> bool:
@@ -271,6 +224,59 @@ def _is_boolean(data_type: DataType) -> bool:
 def _grouping(operands: Sequence[Operand]) -> Aggregate:
     return Aggregate(Primitive("byte"), (Call("GROUPING", (operands[0].text,)),), "CAST({0} AS TINYINT)")
 
+
+def _grouping_id(operands: Sequence[Operand]) -> Aggregate:
+    return Aggregate(LONG, (Call("GROUPING", tuple(each.text for each in operands)),), "CAST({0} AS BIGINT)")
+
+
+def _most_frequent(operands: Sequence[Operand]) -> Aggregate | None:
+    """Of several that are equally frequent, the first by their order."""
+    operand, order = operands[0], operands[1].literal if len(operands) > 1 else Value(True, BOOLEAN)
+    if not is_ordered(operand.type):
+        return None
+    if is_floating(operand.type) and len(operands) == 1:
+        return Aggregate(operand.type, (Call("mode", (operand.text,)),))
+    if is_floating(operand.type) or order is None or not isinstance(order.value, bool):
+        raise ValueError("mode() with an order takes values that are no floats, and true or false")
+    keys, counts = (f"{way}({{0}})" for way in ("map_keys", "map_values"))
+    if not order.value:
+        keys, counts = f"list_reverse({keys})", f"list_reverse({counts})"
+    calls = (Call("histogram", (operand.text,)),)
+    return Aggregate(operand.type, calls, f"list_extract({keys}, list_position({counts}, list_max({counts})))")
+
+
+def _extreme(name: str) -> Make:
+    """``min`` and ``max``: of structs, by their fields in turn, where a null is the least."""
+
+    def make(operands: Sequence[Operand]) -> Aggregate | None:
+        (operand,) = operands
+        if not isinstance(operand.type, Struct):
+            return _same(name, is_ordered)(operands)
+        key = _sort_key(operand.text, operand.type)
+        if key is None:
+            return None
+        return Aggregate(operand.type, (Call(f"arg_{name}", (operand.text, key), f"{operand.text} IS NOT NULL"),))
+
+    return make
+
+
+def _sort_key(text: str, kind: Struct) -> str | None:
+    """A struct without nulls, which duckdb orders as Spark orders the given one; None for fields without an order."""
+    parts = []
+    for field in kind.fields:
+        value = f"struct_extract({text}, {text_literal(field.name)})"
+        if isinstance(field.type, Struct):
+            key = _sort_key(value, field.type)
+        else:
+            nothing = _LEAST.get(type_to_arrow(field.type), 0)
+            key = f"coalesce({value}, {literal(nothing, field.type)})" if is_ordered(field.type) else None
+        if key is None:
+            return None
+        parts += [f"{value} IS NOT NULL", key]
+    return f"struct_pack({', '.join(f'k{at} := {part}' for at, part in enumerate(parts))})"
+
+
+_LEAST: dict[pa.DataType, Any] = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
 
 AGGREGATES: dict[str, tuple[int, int | None, Make]] = {
     "any_value": (1, 2, _first("first")),
@@ -282,30 +288,22 @@ AGGREGATES: dict[str, tuple[int, int | None, Make]] = {
     "bool_or": (1, 1, _same("bool_or", _is_boolean)),
     "collect_list": (1, 1, _listed("collect_list")),
     "collect_set": (1, 1, _listed("collect_set")),
-    "corr": (2, 2, _of_doubles("corr")),
     "count": (1, None, _count),
     "count_if": (1, 1, _count_if),
-    "covar_pop": (2, 2, _of_doubles("covar_pop")),
-    "covar_samp": (2, 2, _of_doubles("covar_samp")),
     "first": (1, 2, _first("first")),
     "grouping": (1, 1, _grouping),
+    "grouping_id": (0, None, _grouping_id),
     "last": (1, 2, _first("last")),
     "listagg": (1, 2, _joined),
-    "max": (1, 1, _same("max", is_ordered)),
+    "max": (1, 1, _extreme("max")),
     "max_by": (2, 2, _by("arg_max_null")),
-    "median": (1, 1, _percentile),
-    "min": (1, 1, _same("min", is_ordered)),
+    "min": (1, 1, _extreme("min")),
     "min_by": (2, 2, _by("arg_min_null")),
-    "mode": (1, 1, _same("mode", is_ordered)),
-    "percentile": (2, 2, _percentile),
-    "percentile_cont": (2, 2, _percentile),
-    "stddev_pop": (1, 1, _of_doubles("stddev_pop")),
-    "stddev_samp": (1, 1, _of_doubles("stddev_samp")),
+    "mode": (1, 2, _most_frequent),
+    **NUMERIC_AGGREGATES,
     "sum": (1, 1, _sum),
     "try_avg": (1, 1, _try_average),
     "try_sum": (1, 1, _try_sum),
-    "var_pop": (1, 1, _of_doubles("var_pop")),
-    "var_samp": (1, 1, _of_doubles("var_samp")),
 }
 """Name -> the least and the greatest number of operands (None: any), and what makes the aggregate."""
 
@@ -317,9 +315,9 @@ ALIASES = {
 
 _OTHERS = frozenset(
     {
-        *("approx_count_distinct", "approx_percentile", "percentile_approx", "percentile_disc"),
-        *("skewness", "kurtosis", "histogram_numeric", "product", "count_min_sketch"),
-        *("grouping_id", "regr_count", "regr_slope", "regr_intercept", "regr_r2", "hll_sketch_agg", "bitmap_or_agg"),
+        *("approx_count_distinct", "approx_percentile", "percentile_approx", "histogram_numeric", "product"),
+        *("count_min_sketch", "hll_sketch_agg", "hll_union_agg", "bitmap_or_agg", "bitmap_construct_agg"),
+        *("approx_top_k", "theta_sketch_agg", "kll_sketch_agg_double"),
     }
 )
 """Spark's aggregates without an equal in duckdb, which are refused by name."""
@@ -330,6 +328,7 @@ _INSTEAD = {
         ("approx_percentile", "percentile_approx"),
         "Spark's value depends on how its rows are spread over tasks: percentile(x, 0.5) is exact",
     ),
+    "histogram_numeric": "Spark's value depends on how its rows are spread over tasks: group by width and count",
 }
 """What can be written in place of some of them, and why."""
 

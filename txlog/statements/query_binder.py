@@ -42,7 +42,7 @@ from txlog.core.predicates import (
     plain_equal,
 )
 from txlog.core.predicates.terms.predicate import And, Comparison, In, Predicate
-from txlog.core.predicates.terms.tree import Expression, Value, columns_of
+from txlog.core.predicates.terms.tree import Call, Expression, Value, columns_of
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
 from txlog.core.predicates.terms.values import fit
 from txlog.core.predicates.terms.zones import read_in
@@ -90,6 +90,9 @@ _JOINS = {
     **{("LEFT", "ANTI"): "ANTI JOIN", ("", "SEMI"): "SEMI JOIN", ("", "ANTI"): "ANTI JOIN"},
 }
 _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
+_OF_ORDER = ("percentile_cont", "percentile_disc")
+"""Aggregates with WITHIN GROUP."""
+_OF_SETS = ("grouping", "grouping_id")
 _MODIFIERS = ("order", "limit", "offset", "with_", "with")
 
 
@@ -727,9 +730,9 @@ class Binder:
     def aggregate(self, node: Any, scope: QueryScope, over: str = "") -> Column:
         """The value of an aggregate, or with ``over`` of one as a window function."""
         name, call, where, order, ignores = taken_apart(node)
-        inner = scope if over or name == "grouping" else scope.base
-        if name == "grouping" and not scope.base.has_sets:
-            raise wrong_query("grouping() needs ROLLUP, CUBE or GROUPING SETS")
+        inner = scope if over or name in _OF_SETS else scope.base
+        if name in _OF_SETS and not scope.base.has_sets:
+            raise wrong_query(f"{name}() needs ROLLUP, CUBE or GROUPING SETS")
         if where is not None:
             condition = self.condition(where, inner)
         distinct = call.expressions[0] if call.expressions and isinstance(call.expressions[0], exp.Distinct) else None
@@ -738,9 +741,15 @@ class Binder:
         if distinct is not None and over:
             raise wrong_query(f"{name}(DISTINCT ...) is no window function")
         given = call.expressions if distinct is None else distinct.expressions
-        if name == "percentile_cont":
-            given = [*self.only_key(order), *given]
+        is_of_order = name in _OF_ORDER or (name == "mode" and order is not None)
+        if is_of_order:
+            given = [*self.only_key(name, order), *given]
         operands = [self.operand(each, inner) for each in given]
+        if is_of_order:
+            is_upwards = not order.expressions[0].args.get("desc")
+            operands.append(Operand("", BOOLEAN, Value(is_upwards, BOOLEAN)))
+        if name == "grouping_id" and not operands:
+            operands = [Operand(each.text, each.type) for each in (scope.groups or {}).values()]
         if distinct is not None or name == "collect_set":
             operands = [Operand(as_group(each.text, each.type), each.type, each.literal) for each in operands]
         try:
@@ -748,26 +757,27 @@ class Binder:
         except ValueError as error:
             raise Unsupported(str(error)) from None
         sorting = ""
-        if order is not None and name != "percentile_cont":
+        if order is not None and not is_of_order:
             if name not in ("listagg", "string_agg"):
                 raise Unsupported(f"{name}() does not support WITHIN GROUP in a query")
             sorting = self.order(order, inner, ())
         shape = _Shape("" if where is None else condition, sorting, over, is_distinct=distinct is not None)
-        shown = node if name == "percentile_cont" and isinstance(node, exp.WithinGroup) else call
+        shown = node if is_of_order and isinstance(node, exp.WithinGroup) else call
         return Column(result_name(shown), found.type, self.shaped(found, shape))
 
-    def only_key(self, order: Any) -> list[Any]:
-        """What WITHIN GROUP orders by, upwards."""
+    def only_key(self, name: str, order: Any) -> list[Any]:
+        """What WITHIN GROUP orders by."""
         keys = [] if order is None else order.expressions
-        if len(keys) != 1 or keys[0].args.get("desc"):
-            raise Unsupported("percentile_cont() without WITHIN GROUP (ORDER BY one value), upwards, is not supported")
+        if len(keys) != 1:
+            raise Unsupported(f"{name}() without WITHIN GROUP (ORDER BY one value) is not supported")
         return [keys[0].this]
 
     def operand(self, node: Any, scope: QueryScope) -> Operand:
         if isinstance(node, exp.Star):
             return Operand("*", LONG)
         bound = self.bound(node, scope)
-        return Operand(self.text(bound, scope), bound.type, bound if isinstance(bound, Value) else None)
+        whole = bound if isinstance(bound, Value) else None
+        return Operand(self.text(bound, scope), bound.type, whole, _items_of(bound))
 
     def shaped(self, found: Aggregate, shape: _Shape) -> str:
         texts = []
@@ -838,6 +848,14 @@ class Binder:
             if not all(fit(count, keys[0].type).exact for count in counts):
                 raise Unsupported(f"a RANGE of numbers that are no {type_name(keys[0].type)} is not supported")
         return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+
+
+def _items_of(bound: Expression) -> tuple[Value, ...]:
+    """The values of an array of literals."""
+    if not isinstance(bound, Call) or bound.name != "array":
+        return ()
+    items = tuple(each for each in bound.arguments if isinstance(each, Value))
+    return items if len(items) == len(bound.arguments) else ()
 
 
 def _is_of_several_rows(node: Any) -> bool:

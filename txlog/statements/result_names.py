@@ -257,8 +257,11 @@ class _Namer:
             return f"TRIM({_TRIMS[name]} {texts[0]} FROM {texts[1]})"
         if name == "log" and len(given) == 1:
             texts = ["E()", *texts]
-        if (name, len(given)) in _LEFT_OUT:
-            texts.append(_LEFT_OUT[name, len(given)])
+        count = len(given[0].expressions) if given and isinstance(given[0], exp.Distinct) else len(given)
+        if (name, count) in _LEFT_OUT:
+            texts.append(_LEFT_OUT[name, count])
+        if name == "mode" and len(given) == 2:
+            return f"mode() WITHIN GROUP (ORDER BY {texts[0]}{' DESC' * (texts[1] == 'true')})"
         if name == "array_sort" and len(given) == 1:
             texts.append(_ORDER_OF_ARRAYS)
         if name in _FOLDS:
@@ -279,8 +282,10 @@ class _Namer:
         return f"{self.name(node.this)} FILTER (WHERE {self.name(node.expression.this)})"
 
     def within_group(self, node: Any) -> str:
-        if str(node.this.this).lower() == "percentile_cont":
-            return f"{self.name(node.this)} WITHIN GROUP (ORDER BY {self.name(node.expression.expressions[0].this)})"
+        key, name = node.expression.expressions[0], str(node.this.this).lower()
+        if name.startswith("percentile_") or name == "mode":
+            is_desc = bool(key.args.get("desc")) != (name == "mode")  # of mode(), Spark shows the opposite
+            return f"{self.name(node.this)} WITHIN GROUP (ORDER BY {self.name(key.this)}{' DESC' * is_desc})"
         return f"{self.name(node.this)} WITHIN GROUP ({self.order(node.expression)})"
 
     def order(self, node: Any) -> str:
