@@ -70,7 +70,6 @@ _INSTEAD = {
     "convert_timezone": "write from_utc_timestamp(at, zone) or to_utc_timestamp(at, zone)",
     "ilike": "write text ILIKE pattern",
     "like": "write text LIKE pattern",
-    "len": "write length(text)",
     **dict.fromkeys(("strftime", "to_char"), "write date_format(at, 'yyyy-MM-dd')"),
 }
 """Functions that are left out, and the nearest that can be written instead."""
