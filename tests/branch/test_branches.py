@@ -838,6 +838,8 @@ def test_the_command_line_makes_checks_publishes_and_lists_branches(tmp_path: Pa
     run("append", at, str(rows))
     found = run("check", at, "--check", "id < 10", code=1)
     assert (found["passed"], found["failures"][0]["rows"]) == (False, [{"id": 10, "day": "x"}])
+    shown = CliRunner().invoke(app, ["check", at, "--check", "id < 10"]).output
+    assert shown.splitlines()[0] == "id < 10: 1 row fails"
     assert run("check", at)["passed"]
     assert run("rebase", at)["version"] == 1
     assert run("publish", at)["version"] == 2

@@ -95,6 +95,10 @@ def test_json_lines_csv_and_arrow_are_the_same_rows(tmp_path: Path) -> None:
         for body, kind in ((lines, JSON), (text, "text/csv; charset=utf-8"), (arrow(rows(3)), ARROW)):
             answer = ask(http_door, "/tables/events/rows", body, kind)
             assert (answer.status, answer.said["outcome"], answer.said["rows"]) == (200, "committed", 1)
+        for text, advice in ((b"id;s\n2;a\n", "use commas"), (b"id\nNULL\n", "null, pass an empty value")):
+            assert ask(http_door, "/tables/events/rows", text, "text/csv").said["message"].endswith(advice)
+        refused = ask(http_door, "/tables/events/rows", b'{"id": 4, "new": 1}', JSON)
+        assert refused.said["message"].endswith("or add it with schema_mode=merge")
     assert ids(table) == [1, 2, 3]
     both = table.to_arrow(where="id < 3").drop_columns(["id"]).to_pylist()
     assert both[0] == both[1]

@@ -69,7 +69,7 @@ def _checked(found: BranchCheck) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for each in found.failures:
         lines += [
-            Text(f"{counted(each.num_rows, 'row')} fail {each.check}"),
+            Text(str(each)),
             rows_table(each.rows.schema, map(dict.values, each.rows.to_pylist())),
         ]
     return lines

@@ -14,6 +14,7 @@ import msgspec
 import orjson
 import pyarrow as pa
 
+from txlog.core.wording import Word, in_python, spelled
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.extend.catalogs import invalid
 
@@ -29,9 +30,12 @@ __all__ = [
     "application_of",
     "error_of",
     "joined",
+    "message_of",
 ]
 
 STREAM_LENGTH_MAX = 200
+_FORM_OF_CSV = {"delimiter": "commas", "null_values": "an empty value"}
+"""Settings of other callers, and what a client writes instead."""
 _APPLICATION = "serve/"
 """What the names of streams begin with in the table's log, so that no client moves another application's number."""
 
@@ -61,10 +65,23 @@ class StreamOrderError(InvalidInputError):
 
 def error_of(error: TxlogError) -> dict[str, Any]:
     """An error as a client gets it, who knows the table's name, and need not know where it and its files are."""
-    found: dict[str, Any] = {"kind": error.kind, "message": error.message}
+    found: dict[str, Any] = {"kind": error.kind, "message": message_of(error)}
     if isinstance(error, StreamOrderError):
         found["expected"] = error.expected
     return found
+
+
+def message_of(error: TxlogError) -> str:
+    """The message in the words of clients, who have parameters of a URL, and none for the form of CSV."""
+    return spelled(error.template, _in_requests)
+
+
+def _in_requests(word: Word) -> str:
+    if word.kind == "setting" and word.name in _FORM_OF_CSV:
+        return _FORM_OF_CSV[word.name]
+    if word.kind == "setting" and isinstance(word.value, str):
+        return f"{word.name}={word.value}"
+    return in_python(word)
 
 
 class How(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ import txlog
 from txlog.core.format.schema import Primitive, to_arrow, types_in
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.extend import Point, computed_names, open_table_of
-from txlog.serve.batches import How, TooLargeError
+from txlog.serve.batches import How, TooLargeError, message_of
 from txlog.serve.service import COLUMNS_MAX, Lines
 
 __all__ = ["FORMATS", "rows_in"]
@@ -169,7 +169,7 @@ def _lines(body: bytes, table: txlog.Table) -> tuple[pa.RecordBatch, Lines]:
                 raise InvalidInputError("the line is no JSON object")
             _text(line, "json", table)
         except (InvalidInputError, orjson.JSONDecodeError) as error:
-            message = error.message if isinstance(error, InvalidInputError) else f"the line is no JSON: {error}"
+            message = message_of(error) if isinstance(error, InvalidInputError) else f"the line is no JSON: {error}"
             refused[number] = message, line.decode(errors="replace")
             continue
         good.append(line)

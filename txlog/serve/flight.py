@@ -22,7 +22,7 @@ import pyarrow.flight as fl
 from txlog.errors import AccessError, InvalidInputError, TxlogError
 from txlog.extend.catalogs import ambient
 from txlog.serve.access import Access, Right, bearer
-from txlog.serve.batches import Answer, BusyError, Terms, error_of
+from txlog.serve.batches import Answer, BusyError, Terms, error_of, message_of
 from txlog.serve.service import Service
 
 __all__ = ["FlightDoor"]
@@ -290,7 +290,7 @@ def _told() -> Iterator[None]:
 
 
 def _raised(error: TxlogError, more: str = "") -> Any:
-    said, about = f"{error.message}{more}", orjson.dumps(error_of(error))
+    said, about = f"{message_of(error)}{more}", orjson.dumps(error_of(error))
     if isinstance(error, AccessError) and error.reason:
         kind = fl.FlightUnauthorizedError if error.reason == "forbidden" else fl.FlightUnauthenticatedError
         return kind(said, about)
