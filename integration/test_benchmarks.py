@@ -123,7 +123,7 @@ def test_the_benchmark_of_merges_runs_and_reports_each_kind(tmp_path: Path) -> N
 def test_the_benchmark_of_large_tables_runs_and_reports_both_modes(tmp_path: Path) -> None:
     lines = _report_of("upsert_files", tmp_path)
     assert f"| files | {WITH_VECTORS}, ms | {BY_DEFAULT}, ms | deltalake, ms |" in "\n".join(lines)
-    assert {"4", "10", "2,000 rows into 20,000"} < _first_cells(lines)
+    assert {"4", "10", "2,000 rows into 20,000", "append", "update", "delete"} < _first_cells(lines)
     assert {each.name for each in tmp_path.iterdir()} <= {"upsert_files.png"}, "what it made is removed"
 
 

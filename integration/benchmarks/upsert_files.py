@@ -1,4 +1,5 @@
-"""What an upsert costs as the number of files grows, and what many rows into a much larger table cost."""
+"""What an upsert costs as the number of files grows, what many rows into a much larger table cost, and what changes of
+many files of one row cost."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from benchmarks.measure import ROOT, Bench, best_in_bold, markdown_table
 from benchmarks.upsert import CONTESTANTS, in_fresh_process
 from benchmarks.upsert_large import large
+from benchmarks.upsert_partitions import many_partitions
 from benchmarks.upsert_tables import BY_DEFAULT, WITH_VECTORS, make_table, save, source_rows
 from benchmarks.upsert_work import STREAM_ROWS
 
@@ -22,7 +24,7 @@ KNOWN = "1,000 rows with vectors, keys known"
 
 def run(bench: Bench) -> str:
     rows, changed = bench.scale((5_000_000, 50_000), (20_000, 200))
-    return "\n\n".join([_by_files(bench, rows, changed), large(bench)])
+    return "\n\n".join([_by_files(bench, rows, changed), large(bench), many_partitions(bench)])
 
 
 def _by_files(bench: Bench, rows: int, changed: int) -> str:

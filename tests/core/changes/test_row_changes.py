@@ -23,6 +23,7 @@ import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan._file_choice import FileChoice
 from txlog.core.changes.tasks import RowWork
+from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks._rewrite import FileRewriter
 from txlog.core.definition import create_table
 from txlog.core.maintenance import _compaction as compaction
@@ -301,16 +302,28 @@ class Together(MemoryFileStore):
     ],
     ids=["update", "delete", "merge"],
 )
-def test_the_copies_of_many_small_files_are_written_at_the_same_time(change: Callable[[Table], Any]) -> None:
+def test_the_copies_in_many_partitions_are_written_at_the_same_time(change: Callable[[Table], Any]) -> None:
     world, files = World({}), Together()
     world.files = files
-    for _ in range(8):
-        world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
+    for day in "abcdefgh":
+        world.handle().append(table_of([(1, day, 1), (2, day, 2)]))
     files.meeting = threading.Barrier(4)
     change(world.handle())
     rows = world.handle().snapshot().to_arrow()
     assert rows.num_rows in (8, 16)
     assert {name for name in files.objects if name.endswith(".parquet")} <= files.durable
+
+
+def test_many_new_rows_are_written_beside_the_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "_FEW_ROWS", 1)
+    world, files = World({}), Together()
+    world.files = files
+    world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
+    files.meeting = threading.Barrier(2)
+    merge = world.handle().merge(table_of([(1, "a", 9), (3, "a", 3), (4, "a", 4)]), ["k"])
+    merge.when_matched_update({"v": txlog.expr("source.v")}).when_not_matched_insert_all().execute()
+    found = world.handle().snapshot().to_arrow().to_pylist()
+    assert sorted((row["k"], row["v"]) for row in found) == [(1, 9), (2, 2), (3, 3), (4, 4)]
 
 
 # --- the check can fail ---------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def test_a_look_up_that_fails_waits_for_the_source_and_leaves_no_file(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError("the machine is on fire")
 
-    monkeypatch.setattr("txlog.core.changes.tasks._file_rows.FileReader.batches", broken)
+    monkeypatch.setattr("txlog.core.changes.tasks._file_rows.FileReader.whole", broken)
     with pytest.raises(OSError, match="on fire"):
         table.upsert(rows((1, 0), (9, 0)), ["id"])
     assert (table.snapshot().version, files_of(table)) == (1, before)

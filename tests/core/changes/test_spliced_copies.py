@@ -28,6 +28,7 @@ from tests.other_writers import commit_files
 from tests.parquet_bytes import altered
 from txlog.core.changes.tasks import _file_rows as file_rows
 from txlog.core.changes.tasks import _rewrite as rewrite
+from txlog.core.changes.tasks import _small_files as small_files
 from txlog.core.changes.tasks import _spliced_copies as spliced_copies
 from txlog.core.changes.tasks._spliced_copies import _by_group
 from txlog.core.reading import _scan_task as scan_task
@@ -42,6 +43,7 @@ def _small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spliced_copies, "SMALL_BYTES", 0)
     monkeypatch.setattr(spliced_copies, "_PART_BYTES", 1 << 10)
     monkeypatch.setattr(rewrite, "_JOINED_BYTES", 0)
+    monkeypatch.setattr(small_files, "_HELD_FILE_BYTES", 0)
     monkeypatch.setattr(scan_task, "_SMALL_BYTES", 0)
 
 

@@ -18,6 +18,8 @@ import txlog
 from tests.other_writers import commit_files
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import MergeBuilder
+from txlog.core.changes.tasks import _row_work as row_work
+from txlog.core.changes.tasks import _small_files as small_files
 from txlog.core.changes.tasks.operations import _update as update
 from txlog.core.format.schema import INTEGER, LONG, STRING, Field, Struct
 from txlog.errors import InvalidInputError
@@ -56,14 +58,8 @@ def test_an_update_sets_the_values_of_matched_rows_and_keeps_all_others(
     assert orjson.loads(reported["operationParameters"]["predicate"]) == ["(x > 1.0 AND day = 'a')"]
 
 
-@MODES
-@pytest.mark.parametrize("has_room", [True, False], ids=["room", "no room"])
-def test_columns_of_the_condition_are_read_once_where_there_is_room_for_their_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], has_room: bool
-) -> None:
-    table = made(tmp_path, properties)
-    if not has_room:
-        monkeypatch.setattr(update, "_KEPT_MAX_BYTES", 30)
+def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Gets the columns of each read of a data file."""
     read: list[tuple[str, ...]] = []
     iter_batches = pq.ParquetFile.iter_batches
 
@@ -72,12 +68,39 @@ def test_columns_of_the_condition_are_read_once_where_there_is_room_for_their_va
         return iter_batches(self, rows, groups, columns, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    return read
+
+
+@MODES
+@pytest.mark.parametrize("has_room", [True, False], ids=["room", "no room"])
+def test_columns_of_the_condition_are_read_once_where_there_is_room_for_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], has_room: bool
+) -> None:
+    table = made(tmp_path, properties)
+    monkeypatch.setattr(row_work, "_SMALL_BYTES", 0)
+    if not has_room:
+        monkeypatch.setattr(update, "_KEPT_MAX_BYTES", 30)
+    read = noted_reads(monkeypatch)
     table.update({"x": txlog.expr("x + n"), "n": txlog.expr("n + 1")}, "id <> 2 AND n = 1 AND day <> 'c'")
     changed_rows = ("x",) if properties and has_room else ("id", "x", "n")  # of a small file with its copy
     assert sorted(read) == sorted([("id", "n"), changed_rows] * 2)
     monkeypatch.undo()
     changed = [("a", 0, 1.5, 2), ("a", 1, 2.5, 2), ("a", 2, None, 1), ("a", 3, 4.5, 2)]
     assert found(table, "day", "id", "x", "n") == [*changed, *(("b", *row[1:]) for row in changed)]
+
+
+@MODES
+@pytest.mark.parametrize("has_room", [True, False], ids=["room", "no room"])
+def test_a_small_file_is_read_once_where_there_is_room_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], has_room: bool
+) -> None:
+    table = made(tmp_path, properties)
+    if not has_room:
+        monkeypatch.setattr(small_files, "_HELD_BYTES", 0)
+    read = noted_reads(monkeypatch)
+    table.update({"x": txlog.expr("x + n"), "n": txlog.expr("n + 1")}, "id <> 2 AND n = 1 AND day <> 'c'")
+    once, twice = [("id", "n", "x")] * 2, [("id", "n")] * 2 + [("id", "n", "x")] * 2
+    assert sorted(tuple(sorted(columns)) for columns in read) == (once if has_room else twice)
 
 
 @MODES

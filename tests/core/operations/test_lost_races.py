@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan._file_choice import FileChoice
+from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks.operations import DeleteRows, KeyedChange
 from txlog.core.store._commit_queue import OPEN
 
@@ -75,12 +76,21 @@ def test_after_a_lost_race_only_files_that_are_new_are_looked_into(tmp_path: Pat
     assert sorted(ours.to_arrow()["id"].to_pylist()) == [n for n in range(30) if n % 10 != 5 and n != 6]
 
 
-def test_after_a_lost_race_only_files_that_others_changed_are_copied_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "together"])
+def test_after_a_lost_race_only_files_that_others_changed_are_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    """Small files that were copied together are copied together again."""
+    if not together:
+        monkeypatch.setattr(rewrite, "_ALONE_BYTES", 0)
     ours = losing_to(made(tmp_path, {}), lambda table: table.delete("id = 11"))
     assert ours.update({"id": txlog.expr("id + 100")}, "id % 10 = 5").metrics.reexecutions == 1
     files = len(list((tmp_path / "t").glob("*.parquet")))
-    assert files == 3 + 3 + 1 + 1, "three files, their copies, the other writer's copy of one, and our copy of that"
-    assert ours.snapshot().num_files == 3
+    copies = 1 if together else 3
+    assert files == 3 + copies + 1 + 1, (
+        "three files, their copies, the other writer's copy of one, and our copy of that"
+    )
+    assert ours.snapshot().num_files == copies
     assert sorted(ours.to_arrow()["id"].to_pylist()) == sorted(n + 100 * (n % 10 == 5) for n in range(30) if n != 11)
 
 

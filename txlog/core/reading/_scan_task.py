@@ -8,7 +8,9 @@ and position. PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+import contextlib
+import itertools
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -52,6 +54,12 @@ _GONE = (
 # Equal values take almost no space in a file, so only a bound far beyond real files reveals a false row count.
 _ROWS_MIN = 1_000_000_000
 _ROWS_PER_BYTE = 1_000
+
+_COLUMN_BYTES = 256
+"""What Arrow needs for a column of a file beside its values, until files are joined."""
+
+_VALUE_BYTES = 8
+"""What a value takes in memory: some columns are not in the file, or the same for all its rows."""
 
 _FILE_TYPE = pa.dictionary(pa.int32(), pa.string())
 
@@ -137,6 +145,15 @@ class ScanTask(msgspec.Struct, frozen=True):
         return TaskReader(store, self.selection).batches(self)
 
 
+class _StoredRows(msgspec.Struct, frozen=True, eq=False):
+    """All rows of one small file, dead ones included, as the file stores them."""
+
+    task: ScanTask
+    columns: ParquetColumns
+    batches: Sequence[pa.RecordBatch]
+    num_rows: int
+
+
 class TaskReader:
     """Reads tasks of one selection; computes what they share once. Thread-safe.
 
@@ -189,6 +206,77 @@ class TaskReader:
             assert positions is not None
             yield positions, batch
 
+    def whole(self, tasks: Iterable[ScanTask], bytes_max: int) -> tuple[pa.RecordBatch | None, list[int]]:
+        """All rows of small files, dead ones included, one file after the other, and how many each has: of as many
+        files as fit, the first of those that do not included. None for a first file that takes more memory alone.
+
+        Raises what `ScanTask.batches` raises.
+        """
+        found: list[_StoredRows] = []
+        left_bytes = bytes_max
+        for task in tasks:
+            stored = self._stored(task, bytes_max)
+            if stored is None:
+                break
+            found.append(stored)
+            left_bytes -= sum(batch.nbytes + _COLUMN_BYTES * batch.num_columns for batch in stored.batches)
+            if left_bytes < 0:
+                break
+        return self._joined(found) if found else None, [each.num_rows for each in found]
+
+    def _stored(self, task: ScanTask, bytes_max: int) -> _StoredRows | None:
+        batches = []
+        with (
+            self._explained(task),
+            self._store.files.open(task.path) as source,
+            pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as parquet,
+        ):
+            rows = _check_rows(parquet.metadata, source.size(), task.num_records)
+            if rows * _VALUE_BYTES * len(self._needed) > bytes_max:
+                return None
+            columns = self._columns_of(parquet.schema_arrow)
+            if not columns.names:
+                return _StoredRows(task, columns, (), rows)
+            for _, batch in counted_batches(parquet, columns.names, self._batch_rows, use_threads=False):
+                bytes_max -= batch.nbytes
+                if bytes_max < 0:
+                    return None
+                batches.append(batch)
+        return _StoredRows(task, columns, batches, rows)
+
+    def _joined(self, stored: Sequence[_StoredRows]) -> pa.RecordBatch:
+        """The requested columns of the rows of several files."""
+        try:
+            parts = [
+                self._of_alike([*some]) for _, some in itertools.groupby(stored, key=lambda each: id(each.columns))
+            ]
+            return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        except (TxlogError, pa.ArrowException, OSError, ValueError, MemoryError):
+            for each in stored:
+                with self._explained(each.task):  # it names the file
+                    self._of_alike([each])
+            raise
+
+    def _of_alike(self, stored: Sequence[_StoredRows]) -> pa.RecordBatch:
+        """The same of files with equal columns, which are converted together."""
+        columns, fields = stored[0].columns, self._selection.fields
+        counts = [each.num_rows for each in stored]
+        batches = [batch for each in stored for batch in each.batches]
+        rows = (
+            pa.concat_batches(batches) if batches else pa.RecordBatch.from_arrays([pa.nulls(sum(counts))], names=[""])
+        )
+        plain = without_views(rows.schema)
+        if plain != rows.schema:
+            rows = rows.cast(plain)
+        constants = {each.name for each in self._constants}
+        arrays = [
+            _repeated(each, [file.task.partition_values for file in stored], counts)
+            if each.name in constants
+            else columns.array(rows, each)
+            for each in fields
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=[each.name for each in fields]) if fields else rows
+
     def _matching(
         self, task: ScanTask, at: NDArray[np.int64] | None = None, *, is_numbered: bool
     ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
@@ -216,20 +304,25 @@ class TaskReader:
         """The live rows of the row groups that may match, as the columns that the selection needs."""
         from txlog.core.format.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
+        with self._explained(task), self._store.files.open(task.path) as source:
+            looks_ahead = self._pruner is not None or (self._texts and task.size_bytes > _SMALL_BYTES)
+            footer = read_footer(source) if looks_ahead else None
+            metadata = None if footer is None else pq.ParquetFile(pa.BufferReader(footer)).metadata
+            texts = []
+            if self._texts and footer is not None and task.size_bytes > _SMALL_BYTES:
+                check_footer(footer, metadata)
+                texts = indexed_columns(metadata, self._texts)
+            options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
+            with pq.ParquetFile(source, metadata=metadata, **options) as parquet:
+                _check_rows(parquet.metadata, source.size(), task.num_records)
+                yield from self._read(task, parquet, footer, at)
+
+    @contextlib.contextmanager
+    def _explained(self, task: ScanTask) -> Iterator[None]:
+        """Raises what `ScanTask.batches` says for what goes wrong with one file."""
         where: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
         try:
-            with self._store.files.open(task.path) as source:
-                looks_ahead = self._pruner is not None or (self._texts and task.size_bytes > _SMALL_BYTES)
-                footer = read_footer(source) if looks_ahead else None
-                metadata = None if footer is None else pq.ParquetFile(pa.BufferReader(footer)).metadata
-                texts = []
-                if self._texts and footer is not None and task.size_bytes > _SMALL_BYTES:
-                    check_footer(footer, metadata)
-                    texts = indexed_columns(metadata, self._texts)
-                options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
-                with pq.ParquetFile(source, metadata=metadata, **options) as parquet:
-                    _check_rows(parquet.metadata, source.size(), task.num_records)
-                    yield from self._read(task, parquet, footer, at)
+            yield
         except MemoryError as error:
             message = f"not enough memory for the rows of a data file ({error}): read fewer columns, or use to_batches"
             raise StorageError(message, **where) from error
@@ -317,9 +410,9 @@ def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
     return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
 
 
-def _check_rows(metadata: Any, size_bytes: int, num_records: int | None) -> None:
-    """Raise if the footer claims an impossible number of rows and no column is read that would disprove it, or another
-    one than the log."""
+def _check_rows(metadata: Any, size_bytes: int, num_records: int | None) -> int:
+    """The number of rows. Raises if the footer claims an impossible one and no column is read that would disprove it,
+    or another one than the log."""
     rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
     for rows in (metadata.num_rows, row_count(metadata)):
         if not 0 <= rows <= rows_max:
@@ -328,14 +421,25 @@ def _check_rows(metadata: Any, size_bytes: int, num_records: int | None) -> None
             )
     if num_records is not None and num_records != rows:
         raise CorruptLogError(f"a data file has {rows} rows, and its statistics in the log say {num_records}")
+    return rows
 
 
 def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
     """A partition column's value for all rows of a file, from ``add.partitionValues``. Raises CorruptLogError."""
+    return array_of([_partition_value(column, partition_values)], type_to_arrow(column.type))[0]
+
+
+def _repeated(column: Field, of_files: Sequence[Mapping[str, str | None]], counts: Sequence[int]) -> pa.Array:
+    """A partition column of the rows of several files."""
+    values = array_of([_partition_value(column, each) for each in of_files], type_to_arrow(column.type))
+    return values.take(from_numbers(np.repeat(np.arange(len(counts)), counts)))
+
+
+def _partition_value(column: Field, partition_values: Mapping[str, str | None]) -> Any:
     name = physical_name(column)
     if name not in partition_values:
         name = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
-    return array_of([decode(partition_values.get(name), column.type)], type_to_arrow(column.type))[0]
+    return decode(partition_values.get(name), column.type)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

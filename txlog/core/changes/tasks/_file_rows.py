@@ -7,15 +7,16 @@ of each row in its file. A position counts dead rows too, so it is the same what
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.tasks._row_ids import RowIds
-from txlog.core.format.actions import AddFile, FileId
-from txlog.core.format.arrow.arrays import PART_BYTES, cut_by_text, from_flags
+from txlog.core.changes.tasks._small_files import HeldFile, JoinedFiles, SmallFiles
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId
+from txlog.core.format.arrow.arrays import PART_BYTES, cut_by_text, from_flags, from_numbers
 from txlog.core.format.arrow.parquet_rows import row_count
 from txlog.core.format.bitmaps import are_among
 from txlog.core.format.defined_table import DefinedTable
@@ -79,22 +80,37 @@ class FileReader:
         Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         vector = None if with_dead_rows else add.deletion_vector
+        return self._reader.numbered_batches(self._task(add, vector, row_groups), at)
+
+    def whole(self, adds: Iterable[AddFile], bytes_max: int) -> tuple[pa.RecordBatch | None, list[int]]:
+        """`TaskReader.whole` of these files. Raises what `batches` raises."""
+        return self._reader.whole(map(self._task, adds), bytes_max)
+
+    def _task(
+        self,
+        add: AddFile,
+        vector: DeletionVectorDescriptor | None = None,
+        row_groups: tuple[int, ...] | None = None,
+    ) -> ScanTask:
         path = path_in_store(self._selection.uri, add.path)
         values, rows = add.partition_values, num_records(add.stats)
-        task = ScanTask(path, add.path, add.size, self._selection, values, vector, row_groups, num_records=rows)
-        return self._reader.numbered_batches(task, at)
+        return ScanTask(path, add.path, add.size, self._selection, values, vector, row_groups, num_records=rows)
 
 
 class FileRows:
-    """The data files of one table, as one version defines it. Thread-safe."""
+    """The data files of one table, as one version defines it. Thread-safe.
 
-    def __init__(self, store: TableFiles, table: DefinedTable) -> None:
+    ``held`` are the columns with which small files stay in memory once they were `joined`.
+    """
+
+    def __init__(self, store: TableFiles, table: DefinedTable, held: tuple[Field, ...] = ()) -> None:
         self._store = store
         self._table = table
         self._readers: dict[tuple[tuple[str, ...], int, bool, bool, bool], FileReader] = {}
         self._kept: dict[FileId, tuple[NDArray[np.uint64], pa.RecordBatch]] = {}
         self._kept_bytes = 0
         self._keeping = threading.Lock()
+        self._small = SmallFiles(held)
         self.ids = RowIds.of(table)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
 
@@ -141,6 +157,15 @@ class FileRows:
             position_column=position,
         )
 
+    def joined(self, adds: Sequence[AddFile], fields: tuple[Field, ...]) -> Iterator[JoinedFiles]:
+        """At least these columns of all rows of small files, dead ones included. Not for several threads."""
+        return self._small.joined(adds, fields, self.reader)
+
+    def held(self, add: AddFile, names: Iterable[str]) -> HeldFile | None:
+        """All rows of a small file that was `joined`, with at least these columns; None if they are not in memory."""
+        found = self._small.held.get(add.file_id)
+        return found if found is not None and {*names} <= {*found.joined.schema.names} else None
+
     def live(
         self, add: AddFile, without: NDArray[np.uint64] | None = None, removed: list[RowsAt] | None = None
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
@@ -148,8 +173,7 @@ class FileRows:
         tracks rows, also their ids and commit versions, as a new file stores them. ``removed`` gets the live rows at
         these positions, with the same columns, as `at` returns them.
         """
-        ids = self.ids.fields if self.ids is not None else ()
-        everything = self.reader((*self._table.schema.fields, *ids), are_whole_rows=True)
+        everything = self.reader(self.fields, are_whole_rows=True)
         for positions, batch in everything.batches(add, with_dead_rows=False):
             if without is not None:
                 goes = are_among(positions.view(np.uint64), without)
@@ -159,6 +183,11 @@ class FileRows:
                     positions, batch = positions[~goes], batch.filter(from_flags(~goes))
             for here, rows in plain_parts(positions, batch):
                 yield here, rows if self.ids is None else self.ids.taken_over(add, here, rows)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The table's columns, and those of row ids that `live` has too."""
+        return (*self._table.schema.fields, *(() if self.ids is None else self.ids.fields))
 
     @property
     def schema(self) -> pa.Schema:
@@ -181,6 +210,10 @@ class FileRows:
         names = [field.name for field in fields]
         if kept is not None and {*names} <= {*kept[1].schema.names} and np.array_equal(kept[0], positions):
             yield positions, kept[1].select(names)
+            return
+        held = self.held(add, names)
+        if held is not None:
+            yield positions, held.rows.select(names).take(from_numbers(positions.astype(np.int64)))
             return
         sizes = self.row_group_sizes(add)
         ends = np.cumsum(sizes)
@@ -210,7 +243,8 @@ class FileRows:
 
     def count(self, add: AddFile) -> int:
         """The number of all rows of a file, dead ones included."""
-        return row_count(self._footer(add))
+        held = self._small.held.get(add.file_id)
+        return row_count(self._footer(add)) if held is None else held.count
 
     def _footer(self, add: AddFile) -> Any:
         path = path_in_store(self._store.uri, add.path)

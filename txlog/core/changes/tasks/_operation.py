@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.tasks._file_rows import FileRows
+from txlog.core.changes.tasks._small_files import in_files
 from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.arrow.arrays import from_numbers
 from txlog.core.format.schema import Field
@@ -55,6 +56,37 @@ class MatchedRows(msgspec.Struct, frozen=True):
             None if self.is_replaced is None else self.is_replaced[places],
             None if self.clauses is None else self.clauses[places],
             values,
+        )
+
+    def in_files(self, counts: NDArray[np.int64]) -> Iterator[MatchedRows]:
+        """The same for each of several files that were looked into together, without ``values``; ``counts`` are the
+        numbers of their rows."""
+        for start, end, first in in_files(self.positions, counts):
+            pairs = None
+            if self.pairs is not None:
+                begin, stop = np.searchsorted(self.pairs[0], np.array([start, end]))
+                pairs = self.pairs[0][begin:stop] - start, self.pairs[1][begin:stop]
+            yield MatchedRows(
+                self.positions[start:end] - np.uint64(first),
+                None if self.source_rows is None else self.source_rows[start:end],
+                None if self.is_replaced is None else self.is_replaced[start:end],
+                None if self.clauses is None else self.clauses[start:end],
+                pairs=pairs,
+            )
+
+    @staticmethod
+    def of_files(found: Sequence[MatchedRows]) -> MatchedRows:
+        """What `RowOperation.images` needs of rows of several files, in order; not their positions."""
+
+        def joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+            there = [part for part in parts if part is not None]
+            return np.concatenate(there) if there else None
+
+        return MatchedRows(
+            np.concatenate([each.positions for each in found]),
+            joined([each.source_rows for each in found]),
+            joined([each.is_replaced for each in found]),
+            joined([each.clauses for each in found]),
         )
 
 

@@ -20,13 +20,16 @@ from msgspec.structs import replace
 
 from txlog.core import ambient
 from txlog.core.changes.tasks._file_rows import FileRows, RowsAt
-from txlog.core.changes.tasks._operation import Images, MatchedFile, RowOperation
+from txlog.core.changes.tasks._operation import Images, MatchedFile, MatchedRows, RowOperation
+from txlog.core.changes.tasks._small_files import HeldFile
 from txlog.core.changes.tasks._spliced_copies import SplicedCopies
 from txlog.core.changes.tasks._tombstone_files import tombstone_adds
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
-from txlog.core.format.bitmaps import bitmap_of
+from txlog.core.format.arrow.arrays import from_flags, from_numbers
+from txlog.core.format.bitmaps import bitmap_of, numbers_of
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.deletion_vector import vector_files
+from txlog.core.format.schema import Field
 from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.parallel import Threads, begin, parallel_map
 from txlog.core.store import TableFiles
@@ -92,6 +95,17 @@ class _SourceFiles(msgspec.Struct, frozen=True):
         return is_same and np.array_equal(self.is_written, other.is_written)
 
 
+class _Copies(msgspec.Struct, frozen=True):
+    """Files with the copy of a file, or of several small ones, without the ``replaced`` rows of each."""
+
+    replaced: dict[LiveKey, NDArray[np.uint64]]
+    files: tuple[PendingFile, ...]
+
+    def is_for(self, wanted: Mapping[LiveKey, NDArray[np.uint64]]) -> bool:
+        """Whether just these rows are to be replaced in each of its files."""
+        return all(key in wanted and np.array_equal(wanted[key], rows) for key, rows in self.replaced.items())
+
+
 class _JoinedCopies(msgspec.Struct, frozen=True):
     """Files with the copies of small files and with source rows, and what they were written for."""
 
@@ -103,12 +117,32 @@ class _Written(msgspec.Struct):
     """What earlier executions wrote, and what for."""
 
     vectors: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = msgspec.field(default_factory=dict)
-    copies: dict[LiveKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = msgspec.field(default_factory=dict)
+    copies: list[_Copies] = msgspec.field(default_factory=list)
     images: list[_Images] = msgspec.field(default_factory=list)
     source: _SourceFiles | None = None
     joined: _JoinedCopies | None = None
     tombstones: tuple[pa.RecordBatch, list[AddFile]] | None = None
     seconds: float = 0.0
+
+
+class _RowsInMemory(msgspec.Struct, frozen=True):
+    """A file whose rows are in memory, in a batch of more; and positions of rows in the file."""
+
+    file: MatchedFile
+    positions: NDArray[np.uint64]
+    at: HeldFile
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Where the rows are in the batch."""
+        return self.positions.astype(np.int64) + self.at.first
+
+    def mark_left(self, is_left: NDArray[np.bool_]) -> None:
+        """Mark its rows that are neither dead nor at the positions."""
+        here = is_left[self.at.first : self.at.first + self.at.count]
+        here[:] = True
+        here[numbers_of(self.file.dead).astype(np.int64)] = False
+        here[self.positions.astype(np.int64)] = False
 
 
 class FileRewriter:
@@ -186,6 +220,14 @@ class FileRewriter:
         worker = Threads(1, "txlog-source", idle_s=0.0)
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
 
+    def _begin_many(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_]) -> None:
+        """Start writing many source rows beside the copies, which wait for each other at their end."""
+        left = self._operation.beside_files(is_written)
+        if self._source_on_its_way is None and np.count_nonzero(left) > _FEW_ROWS:
+            ids = self._source_ids(touched, len(left))
+            worker = Threads(1, "txlog-source", idle_s=0.0)
+            self._source_on_its_way = worker.submit(self._source, left, ids)
+
     def join_source(self) -> None:
         """Wait until the source rows are written. Raises that write's error, if there is one."""
         on_its_way, self._source_on_its_way = self._source_on_its_way, None
@@ -204,6 +246,8 @@ class FileRewriter:
             new = [file for each in images for file in each.files]
         else:
             small = self._joins_source(touched, is_written)
+            if is_written is not None and not small:
+                self._begin_many(touched, is_written)
             changed = self._copied(touched, {each.add.live_key for each in small})
             new = []
             if small and is_written is not None:
@@ -283,11 +327,50 @@ class FileRewriter:
                 going[file] = np.setdiff1d(going[file], positions, assume_unique=True)
         missing = [(each, going[each.add.file_id]) for each in touched if len(going[each.add.file_id])]
         if missing:
-            batches = itertools.chain.from_iterable(self._apply_to(touched)(self._images_or_stream, missing))
+            batches = self._images_of_all(missing, self._apply_to(touched))
             basis = {each.add.file_id: positions for each, positions in missing}
             kept.append(_Images(basis, self._write(batches)))
         self._written.images = kept
         return kept
+
+    def _images_of_all(
+        self, items: Sequence[tuple[MatchedFile, NDArray[np.uint64]]], apply: Apply
+    ) -> Iterator[pa.RecordBatch]:
+        """The new versions of some rows of each file."""
+        held, others = self._in_memory(items, self._operation.image_fields)
+        for joined, some in held:
+            yield from self._images_together(joined, some)
+        yield from itertools.chain.from_iterable(apply(self._images_or_stream, others))
+
+    def _in_memory(
+        self, items: Iterable[tuple[MatchedFile, NDArray[np.uint64]]], fields: Sequence[Field]
+    ) -> tuple[Sequence[tuple[pa.RecordBatch, list[_RowsInMemory]]], list[tuple[MatchedFile, NDArray[np.uint64]]]]:
+        """The files whose rows are in memory with these columns, by the batch that they are in; and the others."""
+        names = {field.name for field in fields}
+        held: dict[int, tuple[pa.RecordBatch, list[_RowsInMemory]]] = {}
+        others: list[tuple[MatchedFile, NDArray[np.uint64]]] = []
+        for each, positions in items:
+            found = self._rows.held(each.add, names)
+            if found is None:
+                others.append((each, positions))
+            else:
+                held.setdefault(id(found.joined), (found.joined, []))[1].append(_RowsInMemory(each, positions, found))
+        return [*held.values()], others
+
+    def _images_together(self, joined: pa.RecordBatch, held: Sequence[_RowsInMemory]) -> Iterator[pa.RecordBatch]:
+        """The new versions of some rows of files that were read together."""
+        hits = MatchedRows.of_files(
+            [
+                each.file.hits
+                if len(each.positions) == len(each.file.hits.positions)
+                else each.file.hits.at(np.searchsorted(each.file.hits.positions, each.positions))
+                for each in held
+            ]
+        )
+        names = [field.name for field in self._operation.image_fields]
+        at = from_numbers(np.concatenate([each.places for each in held]))
+        for batch, _ in self._operation.images(joined.select(names).take(at) if names else None, hits):
+            yield batch
 
     def _images_or_stream(self, item: tuple[MatchedFile, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
         """The new versions of some rows of one file: computed immediately if they are few, otherwise while they are
@@ -330,37 +413,69 @@ class FileRewriter:
     def _copied(self, touched: Sequence[MatchedFile], joined: Collection[LiveKey]) -> Changed:
         """A copy of each file: without dead and removed rows, with the new versions of the latter. The ``joined`` ones
         are copied with the source rows."""
-        written = self._written.copies
-        known = {
-            each.add.live_key: found
-            for each in touched
-            if (found := written.get(each.add.live_key)) is not None and np.array_equal(found[0], each.replaced)
-        }
-        alone = [each for each in touched if each.add.live_key not in joined]
-        missing = [each for each in alone if each.add.live_key not in known]
+        wanted = {each.add.live_key: each.replaced for each in touched if each.add.live_key not in joined}
+        copies = [each for each in self._written.copies if each.is_for(wanted)]
+        unknown = wanted.keys() - {key for each in copies for key in each.replaced}
+        missing = [each for each in touched if each.add.live_key in unknown]
         # Small files mostly wait for the disk or the store, so they wait together.
         threads = _SMALL_AT_ONCE if _are_small(missing) else _COPIES_AT_ONCE
-        copies = list(parallel_map(self._copy, missing, threads=threads))
+        groups = self._groups(missing)
+        pending = list(parallel_map(self._copy, groups, threads=threads))
         task = TaskIdentity(self._job_id, next(self._task_ids))
-        TaskCommitter(self._files, self._plan).seal(task, [file for files in copies for file in files])
-        for each, files in zip(missing, copies, strict=True):
-            known[each.add.live_key] = (each.replaced, files)
-        self._written.copies = known
-        new = [file for each in alone for file in known[each.add.live_key][1]]
+        TaskCommitter(self._files, self._plan).seal(task, [file for files in pending for file in files])
+        for group, files in zip(groups, pending, strict=True):
+            copies.append(_Copies({each.add.live_key: each.replaced for each in group}, files))
+        self._written.copies = copies
+        new = [file for each in copies for file in each.files]
         copied = sum(each.num_rows - len(each.dead) - len(each.replaced) for each in touched)
         return Changed([], [each.add for each in touched], new, rows_copied=copied)
 
-    def _copy(self, each: MatchedFile) -> tuple[PendingFile, ...]:
-        """The pending copy of one file, whose name is not durable yet; () if no row is left."""
-        if len(each.dead) + len(each.replaced) >= each.num_rows and not self._operation.makes_images:
+    def _groups(self, missing: Sequence[MatchedFile]) -> list[list[MatchedFile]]:
+        """The files to copy together: small ones of a partition, and of more partitions as long as they are small
+        together. A lost race repeats only the groups that it is about."""
+        small = [each for each in missing if each.add.size <= _JOINED_BYTES] if self._may_join else []
+        columns = self._plan.physical_partition_columns
+        if columns:
+            small.sort(key=lambda each: [each.add.partition_values.get(name) or "" for name in columns])
+        groups = [[each] for each in missing if not self._may_join or each.add.size > _JOINED_BYTES]
+        room_bytes = 0
+        for each in small:
+            room_bytes -= each.add.size
+            if room_bytes < 0:
+                groups.append([])
+                room_bytes = _ALONE_BYTES - each.add.size
+            groups[-1].append(each)
+        return groups
+
+    def _copy(self, group: Sequence[MatchedFile]) -> tuple[PendingFile, ...]:
+        """The pending copies of one file or of several small ones, whose names are not durable yet; () if no row is
+        left."""
+        if not self._operation.makes_images:
+            group = [each for each in group if len(each.dead) + len(each.replaced) < each.num_rows]
+        if not group:
             return ()
+        if len(group) > 1:
+            return self._pending(self._left_of_all(group), self._plan)[1]
         if self._spliced is not None:
-            spliced = self._spliced.copy(each, lambda: TaskIdentity(self._job_id, next(self._task_ids)))
+            spliced = self._spliced.copy(group[0], lambda: TaskIdentity(self._job_id, next(self._task_ids)))
             if spliced is not None:
                 self._unsent.own([spliced.path])
                 return (spliced,)
+        return self._pending(self._left_of_all(group), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
 
-        return self._pending(self._left(each), replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES))[1]
+    def _left_of_all(self, group: Sequence[MatchedFile]) -> Iterator[pa.RecordBatch]:
+        """The rows of the copies of these files."""
+        held, others = self._in_memory([(each, each.replaced) for each in group], self._rows.fields)
+        for joined, some in held:
+            is_left = np.zeros(joined.num_rows, dtype=bool)
+            for held_file in some:
+                held_file.mark_left(is_left)
+            if is_left.any():
+                yield joined.select(self._schema.names).filter(from_flags(is_left))
+            if self._operation.makes_images:
+                yield from self._images_together(joined, some)
+        for each, _ in others:
+            yield from self._left(each)
 
     def _left(self, each: MatchedFile) -> Iterator[pa.RecordBatch]:
         """The rows of a copy. A small file is read once."""
@@ -394,8 +509,7 @@ class FileRewriter:
         wanted = _SourceFiles(is_written, ids, self._operation.num_decisions, ())
         found = self._written.joined
         if found is None or not found.source.is_for(wanted) or not _have_equal_values(found.replaced, replaced):
-            rows = itertools.chain.from_iterable(self._apply_to(small)(lambda each: list(self._left(each)), small))
-            files = self._write(itertools.chain(rows, self._source_rows(is_written, ids)))
+            files = self._write(itertools.chain(self._left_of_all(small), self._source_rows(is_written, ids)))
             found = self._written.joined = _JoinedCopies(replaced, replace(wanted, files=files))
         return found.source.files
 

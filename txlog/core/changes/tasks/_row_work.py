@@ -32,6 +32,7 @@ from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.bitmaps import bitmap_of, is_in, unpack
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import live_rows
+from txlog.core.format.schema import Field
 from txlog.core.format.statistics_read import num_records
 from txlog.core.format.tombstones import is_tombstones
 from txlog.core.parallel import parallel_map
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _LOOK_UPS_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 16
 _SMALL_BYTES = 1 << 20
-_TOGETHER = 64  # how many small files are looked into together
+_TOGETHER = 1 << 10  # how many small files are looked into together
 _BYTES_PER_S = 200e6  # first guess of the lookup speed
 _FILE_S = 0.002  # additional time for each touched file: its vector is read and written
 _VECTOR_S = 0.0005  # time to read a vector that replaced a known one
@@ -118,6 +119,16 @@ class _KnownFiles(msgspec.Struct):
     num_rows: dict[FileId, int] = msgspec.field(default_factory=dict)
 
 
+def _held_fields(table: DefinedTable, operation: RowOperation, *, with_vectors: bool) -> tuple[Field, ...]:
+    """The columns that are needed again after the look-up: of copies and changes all, with vectors what new versions of
+    rows are made from."""
+    if table.properties.enable_row_tracking:  # copies read the ids too
+        return ()
+    if with_vectors and not table.properties.enable_change_data_feed:
+        return operation.image_fields if operation.makes_images else ()
+    return table.schema.fields
+
+
 class RowWork:
     """Does what an operation means to data files. One thread.
 
@@ -149,7 +160,11 @@ class RowWork:
         self._with_vectors = with_vectors
         self._adds_source_rows = adds_source_rows
         self._known_vectors = vectors
-        self.rows = FileRows(store if store.has_cheap_calls else opened_once(store), table)
+        self.rows = FileRows(
+            store if store.has_cheap_calls else opened_once(store),
+            table,
+            _held_fields(table, operation, with_vectors=with_vectors),
+        )
         self.rewriter = FileRewriter(
             store, table, operation, self.rows, unsent, with_vectors=with_vectors, parquet=parquet
         )

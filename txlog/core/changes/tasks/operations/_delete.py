@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -18,6 +18,7 @@ import pyarrow as pa
 from txlog.core import ambient
 from txlog.core.changes.tasks import FileRows, MatchedFile, MatchedRows, RowOperation
 from txlog.core.format.actions import AddFile, operation_parameters
+from txlog.core.format.arrow.arrays import flags_of
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field
 from txlog.core.format.tombstones import is_tombstones
@@ -54,6 +55,9 @@ class Condition:
         self.predicate = _bound(where, table, now)
         self.necessary = without_nan_doubts(self.predicate, table.schema)
         """Whether a row satisfies the condition; it may exclude files by statistics and partition values."""
+        names = self.predicate.columns()
+        self.fields = tuple(field for field in table.schema.fields if field.name in names)
+        """The columns that it reads."""
         self._decided = None if self.is_everything else PartitionPredicate.of(self.predicate, table)
         pruner = Pruner(self.predicate, table.schema, table.partition_columns)
         self._prover = MatchProver(pruner)
@@ -85,6 +89,12 @@ class Condition:
         if self._decided is not None:
             return self._decided.holds(add.partition_values)
         return self._prover.every_row_matches(add.partition_values, add.stats)
+
+    def places(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+        """Which of these rows match. Raises ``InvalidInputError``."""
+        from txlog.core.predicates import evaluate
+
+        return np.flatnonzero(flags_of(evaluate(self.predicate, rows)))
 
     def matches(
         self, rows: FileRows, add: AddFile, fields: tuple[Field, ...] = (), values_max_bytes: int = 0
@@ -142,6 +152,14 @@ class RowsOfCondition(RowOperation):
 
     def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
         return MatchedRows(self._condition.matches(rows, add)[0])
+
+    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> Iterator[MatchedRows]:
+        for joined in rows.joined(adds, self._condition.fields):
+            if joined.rows is None:
+                yield self.look_up(rows, joined.adds[0])
+                continue
+            places = self._condition.places(joined.rows)
+            yield from MatchedRows(places.astype(np.uint64)).in_files(joined.counts)
 
     def updated(self, touched: Sequence[MatchedFile]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         return [np.full(len(each.replaced), self.makes_images) for each in touched], np.zeros(0, bool)

@@ -63,6 +63,15 @@ class CachesKeys(RowOperation):
         """Takes the keys of a file that is read, if they are to be kept."""
         return None if self._known is None else self._known.keys_of(add)
 
+    def note_keys(self, adds: Sequence[AddFile], counts: NDArray[np.int64], columns: Sequence[pa.Array]) -> None:
+        """Take the keys of files that were read together, with these numbers of rows, if they are to be kept."""
+        kept = [self._keys_of(add) for add in adds]
+        firsts = np.cumsum(counts) - counts
+        for each, first, count in zip(kept, firsts.tolist(), counts.tolist(), strict=True):
+            if each is not None and count:
+                each.note([column.slice(first, count) for column in columns], np.arange(count))
+                each.offer()
+
     def keep(self) -> None:
         if self._known is not None:
             self._known.keep()
@@ -156,25 +165,18 @@ class KeyedChange(CachesKeys):
             kept.offer()
         return self._hits(np.concatenate(positions).astype(np.uint64), np.concatenate(source_rows))
 
-    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[MatchedRows]:
-        kept = [self._keys_of(add) for add in adds]
-        reader = rows.reader(self._fields)
-        found = [list(reader.batches(add, with_dead_rows=True)) for add in adds]
-        counts = [sum(len(numbers) for numbers, _ in batches) for batches in found]
-        if not any(counts):
-            return [self._hits(np.empty(0, np.uint64), np.empty(0, np.int64)) for _ in adds]
-        numbers = np.concatenate([numbers for batches in found for numbers, _ in batches])
-        table = pa.Table.from_batches([batch for batches in found for _, batch in batches])
-        columns = [key.of(table) for key in self._index.keys]
-        at, source_rows = self._index.matches(columns)
-        positions = numbers[at].astype(np.uint64)
-        ends = np.cumsum(counts)
-        cuts = [0, *np.searchsorted(at, ends).tolist()]
-        for each, count, end in zip(kept, counts, ends.tolist(), strict=True):
-            if each is not None and count:
-                each.note([column.slice(end - count, count) for column in columns], numbers[end - count : end])
-                each.offer()
-        return [self._hits(positions[start:end], source_rows[start:end]) for start, end in itertools.pairwise(cuts)]
+    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> Iterator[MatchedRows]:
+        for joined in rows.joined(adds, self._fields):
+            if joined.rows is None:
+                yield self.look_up(rows, joined.adds[0])
+                continue
+            if not joined.rows.num_rows:
+                yield from self._hits(np.empty(0, np.uint64), np.empty(0, np.int64)).in_files(joined.counts)
+                continue
+            columns = [key.of(joined.rows) for key in self._index.keys]
+            self.note_keys(joined.adds, joined.counts, columns)
+            at, source_rows = self._index.matches(columns)
+            yield from self._hits(at.astype(np.uint64), source_rows).in_files(joined.counts)
 
     def _keys_in(self, reader: FileReader, add: AddFile) -> Iterator[tuple[NDArray[np.int64], list[pa.Array]]]:
         """The positions and key columns of a file, many rows at a time."""

@@ -157,6 +157,19 @@ class MergeRows(CachesKeys):
             kept.offer()
         return _joined(found)
 
+    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> Iterator[MatchedRows]:
+        if not self._places.keys().isdisjoint(add.file_id for add in adds):
+            yield from super().look_up_all(rows, adds)
+            return
+        for joined in rows.joined(adds, self._fields):
+            if joined.rows is None:
+                yield self.look_up(rows, joined.adds[0])
+                continue
+            if self._known is not None:
+                self.note_keys(joined.adds, joined.counts, self._source.keys_of(joined.rows))
+            found = self._hits(np.arange(joined.rows.num_rows), joined.rows)
+            yield from found.in_files(joined.counts)
+
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
         """If not just keys decide, rows with a source key are only recorded: `look_up` reads them."""
         if self._known is None:
@@ -285,13 +298,13 @@ class MergeRows(CachesKeys):
     def counts(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         assert is_written is not None
         updates = [bound.number for bound in self._clauses.bound if bound.then == "update"]
-        updated = deleted = 0
+        of_rows = [np.empty(0, np.int16)]
         for each in touched:
             assert each.hits.clauses is not None
-            clauses = each.hits.clauses[each.live]
-            updated += int(np.isin(clauses, updates).sum())
-            deleted += int(((clauses != NONE) & ~np.isin(clauses, updates)).sum())
-        return int(is_written.sum()), updated, deleted
+            of_rows.append(each.hits.clauses[each.live])
+        clauses = np.concatenate(of_rows)
+        updated = int(np.isin(clauses, updates).sum())
+        return int(is_written.sum()), updated, int((clauses != NONE).sum()) - updated
 
 
 def _text_of(given: object, bound: Predicate | None) -> str:

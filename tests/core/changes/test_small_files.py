@@ -1,0 +1,133 @@
+"""Many small files: one change reads each once, and copies those of a partition together."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.audit.verify import verify_table
+from txlog.core.changes.tasks import _small_files as small_files
+from txlog.core.reading import _scan_task as scan_task
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+Row = tuple[str, int, int]
+
+
+def arrow(rows: list[Row]) -> pa.Table:
+    days, ids, values = zip(*rows, strict=True)
+    return pa.table({"day": pa.array(days), "id": pa.array(ids, pa.int64()), "v": pa.array(values, pa.int64())})
+
+
+def made(path: Path, properties: dict[str, str]) -> tuple[txlog.Table, list[Row]]:
+    """Three files of three rows in each of two days; in the first file, the row 1 is deleted."""
+    table = txlog.Table.create(path, arrow([("a", 0, 0)]).schema, partition_by=["day"], properties=properties)
+    rows = [
+        (day, 10 * number + 3 * at + row, row) for number, day in enumerate("ab") for at in range(3) for row in range(3)
+    ]
+    for first in range(0, len(rows), 3):
+        table.append(arrow(rows[first : first + 3]))
+    table.delete("id = 1")
+    return table, [row for row in rows if row[1] != 1]
+
+
+def merged(table: txlog.Table, rows: pa.Table) -> Any:
+    merge = table.merge(rows, "target.id = source.id AND target.day = source.day")
+    updated = merge.when_matched_update({"v": txlog.expr("target.v + source.v")}, predicate="source.v < 9")
+    return updated.when_matched_delete().when_not_matched_insert_all().execute()
+
+
+NEW: list[Row] = [("a", 3, 5), ("a", 8, 9), ("b", 10, 6), ("b", 14, 7), ("b", 17, 9), ("b", 99, 1)]
+
+
+def after_merge(rows: list[Row]) -> list[Row]:
+    new = {row[1]: row[2] for row in NEW}
+    kept = [(day, id, v + new.get(id, 0)) for day, id, v in rows if new.get(id) != 9]
+    return [*kept, ("b", 99, 1)]
+
+
+def after_upsert(rows: list[Row]) -> list[Row]:
+    return [*(row for row in rows if row[1] not in {new[1] for new in NEW}), *NEW]
+
+
+CHANGES: dict[str, tuple[Callable[[txlog.Table], Any], Callable[[list[Row]], list[Row]]]] = {
+    "update": (
+        lambda table: table.update({"v": txlog.expr("v + id")}, "v = 1 OR id = 3"),
+        lambda rows: [(day, id, v + id) if v == 1 or id == 3 else (day, id, v) for day, id, v in rows],
+    ),
+    "delete": (
+        lambda table: table.delete("v = 1 OR id < 3"),
+        lambda rows: [r for r in rows if r[2] != 1 and r[1] >= 3],
+    ),
+    "merge": (lambda table: merged(table, arrow(NEW)), after_merge),
+    "upsert": (lambda table: table.upsert(arrow(NEW), ["day", "id"]), after_upsert),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("properties", "joined"),
+    [
+        ({}, 200),
+        (VECTORS, 200),
+        ({"delta.enableChangeDataFeed": "true"}, None),
+        ({"delta.enableRowTracking": "true"}, None),
+    ],
+    ids=["copies", "vectors", "feed", "row ids"],
+)
+def test_a_change_of_many_small_files_is_that_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, properties: dict[str, str], joined: int | None
+) -> None:
+    table, rows = made(tmp_path / "t", properties)
+    if joined is not None:
+        monkeypatch.setattr(scan_task, "_COLUMN_BYTES", 1)
+        monkeypatch.setattr(small_files, "_JOINED_BYTES", joined)
+    make, expected = CHANGES[change]
+    make(table)
+    found = [tuple(row.values()) for row in table.snapshot().to_arrow(columns=["day", "id", "v"]).to_pylist()]
+    assert sorted(found) == sorted(expected(rows))
+    assert verify_table(table._open_table.store).is_sound
+    if "delta.enableChangeDataFeed" in properties:
+        last = table.changes(table.version).read_all().to_pylist()
+        old = [(r["day"], r["id"], r["v"]) for r in last if r["_change_type"] in ("delete", "update_preimage")]
+        new = [(r["day"], r["id"], r["v"]) for r in last if r["_change_type"] in ("insert", "update_postimage")]
+        assert sorted(old) == sorted({*rows} - {*expected(rows)})
+        assert sorted(new) == sorted({*expected(rows)} - {*rows})
+
+
+def test_the_copies_of_small_files_are_one_file_for_each_partition(tmp_path: Path) -> None:
+    table, _ = made(tmp_path, {})
+    assert table.update({"v": 7}, "v = 2").metrics.files == 2
+
+
+def test_a_file_whose_rows_take_much_memory_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, rows = made(tmp_path, {})
+    monkeypatch.setattr(small_files, "_JOINED_BYTES", 10)
+    table.update({"v": 7}, "v = 2")
+    found = table.snapshot().to_arrow(columns=["day", "id", "v"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == sorted((d, id, 7 if v == 2 else v) for d, id, v in rows)
+
+
+def test_a_change_without_a_condition_reads_small_files_without_columns(tmp_path: Path) -> None:
+    table, rows = made(tmp_path, VECTORS)
+    assert table.update({"day": txlog.lit("c"), "id": 1, "v": 2}).metrics.rows_updated == len(rows)
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
+def test_no_row_stays_in_memory_after_the_change(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64()), ("text", pa.string())]), properties=properties)
+    for number in range(3):
+        table.append(pa.table({"id": [number, 9], "text": ["x" * 500_000] * 2}, table.schema))
+    gc.collect()
+    gc.disable()
+    try:
+        before_bytes = pa.total_allocated_bytes()
+        table.update({"id": txlog.expr("id + 10")}, "id = 9")
+        assert pa.total_allocated_bytes() < before_bytes + 500_000
+    finally:
+        gc.enable()
