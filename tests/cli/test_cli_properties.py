@@ -51,6 +51,7 @@ def test_properties_are_set_and_unset(table: Path) -> None:
         (("team=a", "--unset", "team"), 2, "both set and unset"),
         (("delta.appendOnly=perhaps",), 1, "delta.appendOnly"),
         (("--unset", "team"), 1, "not set"),
+        (("delta.appendOnly=true", "--unset", "team"), 1, "property 'team' is not set; the table has: none"),
     ],
 )
 def test_set_with_wrong_arguments_says_what_to_give(

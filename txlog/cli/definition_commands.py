@@ -14,6 +14,7 @@ from txlog.cli.console import Output
 from txlog.cli.declared import CommandCall, of_operation
 from txlog.cli.file_rows import opens_files
 from txlog.cli.options import read_schema, schema_file, time_zone
+from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 from txlog.table import Table
 
@@ -76,6 +77,7 @@ def set_properties(
     if both:
         raise typer.BadParameter(f"{', '.join(both)} cannot be both set and unset")
     with call.opened() as (table, out):
+        _require_set(table, unset or ())  # before anything is set
         notes = list(table.set_properties(to_set, user_metadata=note).notes) if to_set else []
         if unset:
             notes += table.unset_properties(unset, user_metadata=note).notes
@@ -85,6 +87,13 @@ def set_properties(
         shown = "\n".join(lines) if found else f"{table.uri} is at version {snapshot.version}, without properties"
         facts = {"table": table.uri, "version": snapshot.version, "properties": found, **_noted(notes)}
         out.result(facts, Text(shown))
+
+
+def _require_set(table: Table, keys: Sequence[str]) -> None:
+    there = table.snapshot().properties if keys else {}
+    if missing := [key for key in keys if key not in there]:
+        known = ", ".join(sorted(there)) or "none"
+        raise InvalidInputError(f"property {missing[0]!r} is not set; the table has: {known}", table=table.uri)
 
 
 @of_operation("add_columns")
