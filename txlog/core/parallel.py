@@ -16,7 +16,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Threads", "begin", "can_start_threads", "new_lock", "parallel_map"]
+__all__ = ["Threads", "begin", "can_start_threads", "do_all", "new_lock", "parallel_map"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -61,6 +61,12 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
         return
     with Threads(threads) as workers:
         yield from workers.map(work, items, ahead=threads)
+
+
+def do_all(work: Callable[[In], object], items: Collection[In], *, threads: int, few: int = 1) -> None:
+    """`parallel_map` for what ``work`` does. Up to ``few`` items use no thread: it would cost more than these calls."""
+    for _ in map(work, items) if len(items) <= few else parallel_map(work, items, threads=threads):
+        pass
 
 
 class Threads:

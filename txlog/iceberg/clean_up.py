@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from txlog.core import ambient
-from txlog.core.parallel import parallel_map
+from txlog.core.parallel import do_all, parallel_map
 from txlog.core.store import ObjectMeta
 from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.metadata.manifest import DELETES, file_paths
@@ -57,8 +57,7 @@ def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> CleanedUp:
         return CleanedUp([], 0.0)  # the listing is older than the newest metadata
     names = _unneeded(folder, exported, [meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS])
     searched_s = ambient.monotonic_s() - began_s
-    for _ in parallel_map(folder.store.delete, names[:_MOST], threads=_AT_ONCE):
-        pass
+    do_all(folder.store.delete, names[:_MOST], threads=_AT_ONCE)
     if len(names) > _MOST:
         return CleanedUp(names[:_MOST], 0.0)
     return CleanedUp(names, max(_SHARE * searched_s, _young_s(listed, now_ms)))

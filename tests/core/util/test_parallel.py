@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from txlog.core import ambient
-from txlog.core.parallel import Threads, parallel_map
+from txlog.core.parallel import Threads, do_all, parallel_map
 
 AT_THE_END = """
 import concurrent.futures.thread as threads, time
@@ -74,6 +74,14 @@ def test_a_process_that_is_shutting_down_finishes_the_work_without_threads() -> 
     """Else no checkpoint that is due as a short-lived writer ends would ever be written."""
     done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("[0, 2, 4, 6, 8]", "")
+
+
+@pytest.mark.parametrize(("count", "has_threads"), [(0, False), (2, False), (3, True)])
+def test_few_calls_are_made_without_a_thread(count: int, has_threads: bool) -> None:
+    made: list[tuple[int, bool]] = []
+    here = threading.current_thread()
+    do_all(lambda item: made.append((item, threading.current_thread() is not here)), range(count), threads=2, few=2)
+    assert sorted(made) == [(item, has_threads) for item in range(count)]
 
 
 def test_closed_workers_end_the_calls_that_have_begun_and_begin_no_other() -> None:

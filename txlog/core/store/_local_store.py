@@ -24,7 +24,7 @@ import pyarrow as pa
 from txlog.core import ambient
 from txlog.core.format.log_names import SIDECARS, parse_log_name
 from txlog.core.format.paths import IN_PROGRESS
-from txlog.core.parallel import new_lock, parallel_map
+from txlog.core.parallel import do_all, new_lock
 from txlog.core.store import _local_disk as disk
 from txlog.core.store._base import (
     ICEBERG,
@@ -53,7 +53,7 @@ _PATH = pattern(rf"{_NAME.pattern}(?:/{_NAME.pattern})*")
 _TEMPORARY = pattern(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
 _STALE_AFTER_MS = 24 * 60 * 60 * 1000
 _SWEPT_EVERY_S = 60 * 60
-_SYNCS_AT_ONCE = 8
+_SYNCS_AT_ONCE = 8  # a disk syncs many files for little more than the cost of one
 _LIST_PAGE = 1000
 _AT_ONCE_BYTES = 128 << 10  # one read of this many bytes costs less than a read per column
 
@@ -491,14 +491,14 @@ class LocalFileStore:
         """Sync each directory that holds one of ``paths`` once, and each one above it whose child may be new."""
         paths = [*paths]
         if with_contents:
-            _all_of(self._sync_contents, paths)
+            do_all(self._sync_contents, paths, threads=_SYNCS_AT_ONCE, few=4)
         holding = {f"{self._root}/{path}".rpartition("/")[0] for path in paths}
         with self._lock:
             known = set() if with_contents else set(self._durable_directories)
             to_sync = holding | set(map(os.path.dirname, self._new_roots))
         above = set(itertools.chain.from_iterable(map(self._up_to_root, holding - {self._root}))) - known
         to_sync.update(map(os.path.dirname, above))
-        _all_of(self._sync, sorted(to_sync, reverse=True))
+        do_all(self._sync, sorted(to_sync, reverse=True), threads=_SYNCS_AT_ONCE, few=4)
         if above or self._new_roots:
             with self._lock:
                 self._durable_directories |= above
@@ -663,12 +663,6 @@ def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: st
     if is_file:
         found.append(_meta_of(prefix + entry.name, status))
     return is_file
-
-
-def _all_of(sync: Callable[[str], None], names: list[str]) -> None:
-    """Sync all names in parallel: a disk syncs many files for little more than the cost of one."""
-    for _ in map(sync, names) if len(names) <= 4 else parallel_map(sync, names, threads=_SYNCS_AT_ONCE):
-        pass
 
 
 def _checked(root: str, relative: str, *, follow: bool = True) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from msgspec.structs import replace
 
 from txlog.core import ambient
-from txlog.core.parallel import parallel_map
+from txlog.core.parallel import do_all, parallel_map
 from txlog.core.util import logger
 from txlog.core.versions._commit_errors import raise_conflict
 from txlog.core.versions._open_table import OpenTable, Steps, ToCommit
@@ -330,8 +330,7 @@ class _Together:
         try:
             for part in self._others:
                 self._prepare(part)
-            for _ in parallel_map(self._stage, self._others, threads=_AT_ONCE):
-                pass
+            do_all(self._stage, self._others, threads=_AT_ONCE)
             decided = self._decide()
         except CommitStateUnknownError:
             raise
@@ -447,8 +446,7 @@ class _Together:
             if decision_of(part.open_table, found, state) is False:  # the commit sees a fence above ``state``
                 raise _GivenUpError
             self._check(part, state)
-            for _ in parallel_map(self._check_once_more, self._others, threads=_AT_ONCE):
-                pass
+            do_all(self._check_once_more, self._others, threads=_AT_ONCE)
             try:
                 return self._sent(part, state, found)
             except ConcurrentTransactionError:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.core.parallel import parallel_map
+from txlog.core.parallel import do_all
 from txlog.core.store import FileStore
 from txlog.core.writing._partition_writer import ENCODERS
 from txlog.core.writing._task_writer import TaskWriter
@@ -40,7 +40,7 @@ class TaskCommitter:
             try:
                 self._files.make_durable([file.path for file in pending])
                 if self._files.needs_read_back:
-                    self._check_footers(pending)
+                    do_all(self._check_footer, pending, threads=_FOOTERS_AT_ONCE, few=4)
             except NotFoundError as error:
                 error.template += (
                     ": this write made it, and another program has deleted it, as a vacuum with a short retention"
@@ -57,11 +57,6 @@ class TaskCommitter:
             read_version=self._plan.read_version,
             files=tuple(pending),
         )
-
-    def _check_footers(self, pending: Sequence[PendingFile]) -> None:
-        check = self._check_footer
-        for _ in map(check, pending) if len(pending) <= 4 else parallel_map(check, pending, threads=_FOOTERS_AT_ONCE):
-            pass
 
     def _check_footer(self, file: PendingFile) -> None:
         if file.tail is not None:

@@ -19,7 +19,7 @@ from txlog.core.format.paths import encode_path, resolve_data_path
 from txlog.core.format.schema import Field
 from txlog.core.format.statistics import statistics_problem
 from txlog.core.format.wire import read_long, read_size, read_text, read_text_map
-from txlog.core.parallel import parallel_map
+from txlog.core.parallel import do_all
 from txlog.core.store import FileStore
 from txlog.core.util import described
 from txlog.core.writing.write_intent import APPEND, WriteIntent
@@ -405,5 +405,4 @@ def _look_up(found: Sequence[PendingFile | KeyFile], files: FileStore, since_ms:
                 path=path,
             )
 
-    for _ in map(check, found) if len(found) <= 4 else parallel_map(check, found, threads=_LOOKUPS_AT_ONCE):
-        pass
+    do_all(check, found, threads=_LOOKUPS_AT_ONCE, few=4)

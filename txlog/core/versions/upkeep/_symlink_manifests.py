@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from txlog.core.format.actions import AddFile, Metadata, RemoveFile
-from txlog.core.parallel import new_lock, parallel_map
+from txlog.core.parallel import do_all, new_lock
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.decisions.symlink_manifests import FOLDER, NAME, NOTE, Partition, manifests_of, partition_of
 from txlog.core.versions.files import DeltaLog
@@ -67,10 +67,7 @@ class SymlinkManifests:
         if touched is None:
             there = (meta.name for page in files.list(FOLDER) for meta in page)
             gone = [name for name in there if name.endswith(f"/{NAME}") and name not in found.texts]
-        for _ in parallel_map(
-            lambda each: files.replace(each[0], each[1].encode()), found.texts.items(), threads=_AT_ONCE
-        ):
-            pass
+        do_all(lambda each: files.replace(each[0], each[1].encode()), found.texts.items(), threads=_AT_ONCE)
         files.delete_many(gone)
         files.replace(NOTE, msgspec.json.encode(_Note(state.metadata.id, state.version)))
         return len(found.texts)
