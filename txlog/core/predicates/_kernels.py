@@ -31,6 +31,7 @@ from txlog.core.predicates._patterns import like_pattern
 from txlog.core.predicates._row_filter import ARROW_COMPARISONS
 from txlog.core.predicates._row_kernels import ROW_FALLIBLE, ROW_KERNELS, by_row
 from txlog.core.predicates._time_patterns import pattern_parts, written_by
+from txlog.core.predicates.terms.arguments import as_arrays, as_given
 from txlog.core.predicates.terms.tree import Call
 from txlog.core.predicates.terms.types import is_floating, is_integer
 from txlog.core.predicates.terms.zones import as_clock, as_instant
@@ -137,7 +138,7 @@ def _tried(call: Call, left: Any, right: Any) -> Any:
     try:
         return KERNELS[call.options[0]](Call(call.options[0], call.arguments, call.type), left, right)
     except (pa.ArrowInvalid, OverflowError):
-        left, right = _columns((left, right))
+        left, right = as_arrays((left, right))
     if len(left) == 1:
         return pa.nulls(1, type_to_arrow(call.type))
     at = len(left) // 2
@@ -154,11 +155,11 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel of floats. What has no number as its value is NaN or an infinity."""
 
     def kernel(call: Call, *values: Any) -> Any:
-        columns = _columns(values)
+        columns = as_arrays(values)
         with np.errstate(all="ignore"):
             found = function(*(each.to_numpy(zero_copy_only=False) for each in columns))
         is_null = functools.reduce(pc.or_, map(pc.is_null, columns)).to_numpy(zero_copy_only=False)
-        return _as_given(values, pa.array(found, type_to_arrow(call.type), mask=is_null))
+        return as_given(values, pa.array(found, type_to_arrow(call.type), mask=is_null))
 
     return kernel
 
@@ -449,8 +450,8 @@ def _truncated(call: Call, values: Any) -> Any:
 
 
 def _formatted(call: Call, values: Any) -> Any:
-    (moments,) = _columns((values,))
-    return _as_given((values,), written_by(pattern_parts(call.options[0], call.name), moments))
+    (moments,) = as_arrays((values,))
+    return as_given((values,), written_by(pattern_parts(call.options[0], call.name), moments))
 
 
 # --- arrays, maps and structs ---------------------------------------------------------------------------------
@@ -475,14 +476,14 @@ def _size(call: Call, values: Any) -> Any:
 def _array(call: Call, *values: Any) -> Any:
     if not values:
         return pa.scalar([], type_to_arrow(call.type))
-    columns = _columns(values)
+    columns = as_arrays(values)
     length = len(columns[0])
     joined, kind = pa.concat_arrays(columns), type_to_arrow(call.type)
     if joined.type != kind.value_type:  # a cast refuses a null struct with required fields
         joined = joined.cast(kind.value_type)
     order = np.arange(len(columns) * length).reshape(len(columns), length).T.ravel()
     ends = pa.array(np.arange(0, len(joined) + 1, len(columns), dtype=np.int32))
-    return _as_given(values, pa.ListArray.from_arrays(ends, joined.take(pa.array(order)), kind))
+    return as_given(values, pa.ListArray.from_arrays(ends, joined.take(pa.array(order)), kind))
 
 
 def _map(call: Call, *values: Any) -> Any:
@@ -490,7 +491,7 @@ def _map(call: Call, *values: Any) -> Any:
     in a map, as Spark does."""
     if not values:
         return pa.scalar([], type_to_arrow(call.type))
-    columns = _columns(values)
+    columns = as_arrays(values)
     kind, count, length = type_to_arrow(call.type), len(columns) // 2, len(columns[0])
     order = pa.array(np.arange(count * length).reshape(count, length).T.ravel())
     keys, items = (pa.concat_arrays(part).take(order) for part in (columns[:count], columns[count:]))
@@ -501,14 +502,14 @@ def _map(call: Call, *values: Any) -> Any:
         if rows.group_by(["row", "key"]).aggregate([]).num_rows < len(keys):
             raise pa.ArrowInvalid("a map has each key once")
     ends = pa.array(np.arange(0, len(keys) + 1, count, dtype=np.int32))
-    return _as_given(values, pa.MapArray.from_arrays(ends, keys.cast(kind.key_type), items.cast(kind.item_type)))
+    return as_given(values, pa.MapArray.from_arrays(ends, keys.cast(kind.key_type), items.cast(kind.item_type)))
 
 
 def _entries(call: Call, values: Any) -> Any:
     """The keys, or the values, of a map."""
     if isinstance(values, pa.Scalar):
         return _entries(call, pa.repeat(values, 1))[0]
-    lists = as_list_of_entries(_columns((values,))[0])
+    lists = as_list_of_entries(as_arrays((values,))[0])
     offsets, mask = offsets_and_mask(lists)
     part = lists.flatten().field(0 if call.name == "map_keys" else 1)
     return pa.ListArray.from_arrays(offsets, part, mask=mask).cast(type_to_arrow(call.type))
@@ -516,7 +517,7 @@ def _entries(call: Call, values: Any) -> Any:
 
 def _struct(call: Call, *values: Any) -> Any:
     kind = type_to_arrow(call.type)
-    return _as_given(values, pa.StructArray.from_arrays(_columns(values), fields=list(kind)))
+    return as_given(values, pa.StructArray.from_arrays(as_arrays(values), fields=list(kind)))
 
 
 def _compared_with(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -524,23 +525,6 @@ def _compared_with(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     return lambda call, *given: (
         kernel(given[0], call.options[0]) if len(given) == 1 else ROW_KERNELS[name](call, *given)
     )
-
-
-def _as_given(values: tuple[Any, ...], found: pa.Array) -> Any:
-    return found[0] if all(isinstance(each, pa.Scalar) for each in values) else found
-
-
-def _columns(values: tuple[Any, ...]) -> list[pa.Array]:
-    """The arguments as arrays of one length; one row if all of them are scalars."""
-    length = next((len(each) for each in values if not isinstance(each, pa.Scalar)), 1)
-    return [
-        pa.repeat(each, length)
-        if isinstance(each, pa.Scalar)
-        else each.combine_chunks()
-        if isinstance(each, pa.ChunkedArray)
-        else each
-        for each in values
-    ]
 
 
 _OF_ANGLES = ("acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "expm1", "hypot", "sin", "sinh", "tan", "tanh")
