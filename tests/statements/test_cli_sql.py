@@ -38,7 +38,7 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-4:] == ["id  name", " 1  a", " 2  null", "2 rows"]
     assert "\nversion 1: 2 rows, 1 file" in done.stdout
-    refused = run("sql", "select skewness(id) from s.t", "--catalog", folder)
+    refused = run("sql", "select approx_count_distinct(id) from s.t", "--catalog", folder)
     assert "--engine sail runs it in Sail and --dialect duckdb" in " ".join(refused.stderr.split())
     refused = run("sql", "select * from s.t where cast(name as date) = 2026-11-20", "--catalog", folder)
     assert refused.stderr.rstrip().endswith("write DATE '2026-11-20'"), "no other engine would help"
@@ -53,6 +53,7 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
         ("show tables", "--catalog"),
         ("select * from t", "pass the catalog (on the command line: --catalog), or write a location"),
         ("select * from delta.t", "delta.`./t`"),
+        ("select * from parquet.`./t`", "parquet.`path` makes a table of Parquet files"),
         ("select * from './t'", "write a table by its location as delta.`./t`"),
         ("select * from ./t", "near '/': a table by its location is in backquotes"),
         ("select * from t where", "near 'where': a value or a keyword is missing"),

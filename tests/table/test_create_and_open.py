@@ -225,6 +225,12 @@ def test_what_names_no_partition_columns_is_refused_by_the_arguments_name(wrong:
     assert not Table.exists(tmp_path / "t")
 
 
+def test_one_column_of_a_read_is_a_list_too(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint")
+    with pytest.raises(txlog.InvalidInputError, match=r"columns 'id': expected a list of names, such as \['id'\]"):
+        table.to_arrow("id")
+
+
 def test_opening_a_missing_table_is_refused_and_creates_nothing(tmp_path: Path) -> None:
     assert not Table.exists(tmp_path / "nowhere")
     with pytest.raises(txlog.TableNotFoundError, match="nowhere"):

@@ -94,10 +94,11 @@ if TYPE_CHECKING:
 __all__ = ["Runner"]
 
 _RERUNS = 4
+"""How often a change by queries begins anew after it lost a race."""
 _TABLES, _SCHEMAS = ("SHOW TABLES",), ("SHOW SCHEMAS",)
+_FORMATS_OF_FILES = ("parquet", "csv", "json", "orc", "avro", "text", "iceberg")
 _PASS_ONE = "pass the catalog (on the command line: --catalog)"
 _BY_LOCATION = " A table by its location has a slash, as delta.`./location`"
-"""How often a change by queries begins anew after it lost a race."""
 
 
 class Runner:
@@ -271,6 +272,11 @@ class Runner:
     def _named(self, name: TableName) -> Catalog:
         if self._catalog is None and name.parts in (_TABLES, _SCHEMAS):
             raise InvalidInputError(f"{name.text} lists the tables of a catalog: {_PASS_ONE}")
+        if "/" in name.text and name.parts[0].lower() in _FORMATS_OF_FILES:
+            raise InvalidInputError(
+                f"{name.text} is no Delta table: CONVERT TO DELTA parquet.`path` makes a table of Parquet files, and"
+                " COPY INTO loads Parquet, CSV and JSON files into a table"
+            )
         if self._catalog is None:
             of_delta = len(name.parts) == 2 and name.parts[0].lower() == "delta"
             location = f"./{name.parts[1]}" if of_delta else name.text if "/" in name.text else "./location"

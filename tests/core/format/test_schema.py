@@ -361,6 +361,11 @@ def test_identity_columns_and_defaults_stand_in_one_ddl() -> None:
     assert found.fields[0].metadata["delta.identity.allowExplicitInsert"] is True
 
 
+def test_a_column_list_may_be_in_parentheses_as_in_create_table() -> None:
+    assert from_any(" (id bigint, price decimal(9,2))") == from_any("id bigint, price decimal(9,2)")
+    assert from_any("price decimal(9,2)").names == ("price",)
+
+
 def test_a_column_may_have_a_name_that_is_a_word_of_sql() -> None:
     assert from_any("default int, generated int").names == ("default", "generated")
 

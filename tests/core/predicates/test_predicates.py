@@ -483,6 +483,7 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
         ("EXISTS (SELECT 1)", "EXISTS"),
         ("dt = current_date()", "current_date.* changes over time"),
         ("dt = DATE 'yesterday'", "'yesterday' is not a value of type date"),
+        ("s = 'a' & l = 1", r"operators on bits: conditions are combined by AND and OR"),
         ("dt = 2026-11-01", "a date without quotes.*: write DATE '2026-11-01'$"),
         ("dt = 'yesterday'", "not a date"),
         ("dt = TIMESTAMP '2024-01-01 12:00:00'", "date column needs a date"),

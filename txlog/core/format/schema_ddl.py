@@ -31,7 +31,12 @@ _TYPES = f"{_NAMES}, decimal(p,s), varchar(n), char(n), array<>, map<,> and stru
 
 
 def parse_columns(text: str) -> Struct:
-    """``"id bigint not null, tags array<string>"`` -> ``Struct``; raises ``InvalidInputError``."""
+    """``"id bigint not null, tags array<string>"`` -> ``Struct``; raises ``InvalidInputError``.
+
+    The list may be in parentheses, as in CREATE TABLE.
+    """
+    if text.strip().startswith("(") and text.strip().endswith(")"):
+        text = text.strip()[1:-1]
     sql = f"CREATE TABLE t ({text}\n)"
     try:
         statement = sqlglot.parse_one(sql, dialect="databricks")

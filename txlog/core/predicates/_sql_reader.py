@@ -585,7 +585,9 @@ class SqlReader:
         if isinstance(error, InvalidInputError):
             is_placed = f" (in {self._shown}" in str(error)
             return error if is_placed else InvalidInputError(f"{error.template}{self._place(node)}")
-        return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}")
+        of_bits = node.find(exp.BitwiseAnd, exp.BitwiseOr) is not None and "boolean" in str(error)
+        hint = ". & and | are operators on bits: conditions are combined by AND and OR" if of_bits else ""
+        return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}{hint}")
 
     def _place(self, node: exp.Expression) -> str:
         """Where a node is, for an error message: the whole text, and the position if the parser knows it."""

@@ -102,7 +102,8 @@ def select(
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
     """
     if isinstance(columns, str) or not isinstance(columns, Iterable | None):
-        raise invalid("columns", columns, "a list of names", table=uri)
+        example = f", such as [{columns!r}]" if isinstance(columns, str) else ""
+        raise invalid("columns", columns, f"a list of names{example}", table=uri)
     with TxlogError.located(uri, state.version):
         check_can_read(state.protocol, state.metadata)
         fields = _fields(state, columns)
