@@ -60,10 +60,7 @@ class TaskStore(msgspec.Struct, frozen=True, dict=True):
 
     def _opened(self, store: TableFiles) -> Self:
         """The same, with the files that are open in this process."""
-        return self._with_files(TaskFiles(store.uri, store.files, store.has_cheap_calls))
-
-    def _with_files(self, files: TaskFiles) -> Self:
-        self.__dict__["files"] = files
+        self.__dict__["files"] = TaskFiles(store.uri, store.files, store.has_cheap_calls)
         return self
 
     @cached_property
@@ -103,7 +100,7 @@ class TaskTable(TaskStore, frozen=True, dict=True):
         if not settings:
             return self
         configuration = with_parquet_settings(self.metadata.configuration, settings)
-        return replace(self, metadata=replace(self.metadata, configuration=configuration))._with_files(self.files)
+        return replace(self, metadata=replace(self.metadata, configuration=configuration))._opened(self.files)
 
     @cached_property
     def schema(self) -> Struct:
