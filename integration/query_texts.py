@@ -253,6 +253,20 @@ shiftright(n, 1)|n >> 2|l >> p|shiftrightunsigned(n, 1)|shiftrightunsigned(l, 3)
 sequence(DATE '2024-01-30', DATE '2024-02-02')|sequence(DATE '2024-01-31', DATE '2024-05-01', INTERVAL 1 MONTH)|sequence(DATE '2024-03-01', DATE '2024-01-01', INTERVAL -1 WEEK)|make_timestamp(2024, p, 31, 10, 20, 30.5)|make_timestamp(2024, 1, 31, 10, 20, 60)|make_timestamp(2024, 1, 31, 10, n, 0)|make_timestamp(n, 1, 1, 0, 0, 1)
 split(s, '[ab]')|split(s, '[ab]+', 2)|split(s, '[^a-z]')|split(s, '\\\\s')|s LIKE ANY ('a%', '%b')|s LIKE ALL ('a%', '%b')|s NOT LIKE ANY ('a%', '%b')|s NOT LIKE ALL ('a%', '%b')|s ILIKE ANY ('A%', '%B')|concat_ws('-', a, s)|array_join(a, ',')|array_join(`as`, ',', 'none')|array_join(array(d, e), '/')|CAST(a AS ARRAY<STRING>)|CAST(st AS STRUCT<x: BIGINT, y: STRING>)
 CAST(mp AS MAP<STRING, BIGINT>)|CAST(array(number) AS ARRAY<INT>)|CAST(array(ts) AS ARRAY<DATE>)|CAST(st AS STRUCT<y: BIGINT, x: STRING>)|TRY_CAST(array(number) AS ARRAY<INT>)|CAST(struct(n, s) AS STRUCT<N: INT, s: STRING>)|cosh(d)|atanh(d)|log1p(n)|expm1(n)|atan2(n, p)|hypot(n, p)|sinh(n)|atan(n)|asin(d / 10)|acos(n / 10)|sin(n)|tan(n)|sin(1e6 * d)|cos(l)|degrees(atan2(d, 2))
+(dt - du) + 1|(ts - tu) / INTERVAL '1' HOUR|(ts - tu) IS NULL|CAST(CAST(ts - tu AS INTERVAL DAY) AS INT)|CAST(CAST(ts - tu AS INTERVAL HOUR) AS BIGINT)
+CAST(dt - du AS INT)|CAST(ts - tu AS BIGINT)|CAST(ts - tu AS DOUBLE)|CAST(ts - tu AS INT)|EXTRACT(DAY FROM INTERVAL '30' HOUR)
+EXTRACT(DAY FROM INTERVAL '5' DAY)|EXTRACT(DAY FROM ts - tu)|EXTRACT(DAYS FROM (dt - du))|EXTRACT(EPOCH FROM ts - tu)
+EXTRACT(HOUR FROM INTERVAL '30' HOUR)|EXTRACT(HOUR FROM ts - tu)|EXTRACT(MINUTE FROM ts - tu)|EXTRACT(MONTH FROM INTERVAL '14' MONTH)
+EXTRACT(SECOND FROM ts - tu)|EXTRACT(YEAR FROM INTERVAL '14' MONTH)|EXTRACT(YEAR FROM ts - tu)|INTERVAL 'x' DAY|current_date - INTERVAL 7 DAYS < dt
+date_add(dt, INTERVAL 1 DAY)|date_add(ts, INTERVAL 1 DAY)|date_part('DAY', ts - tu)|date_part('second', ts - tu)|date_sub(dt, INTERVAL '1' DAY)
+day(ts - tu)|dt + (dt - du)|dt + CAST(n AS INTERVAL DAY)|dt + INTERVAL '1' DAY * n|dt + INTERVAL '1' MONTH * n|dt + INTERVAL '1-2' YEAR TO MONTH
+dt + INTERVAL '3 days'|dt + INTERVAL '3' DAY|dt + INTERVAL 2 HOURS|dt + make_dt_interval(0, n)|dt + make_dt_interval(n)|dt + make_ym_interval(0, n)
+dt - INTERVAL '1' MONTH * n|dt - du = INTERVAL '1' DAY|dt - du > 5|dt - du > INTERVAL 5 DAYS|hour(ts - tu)|tn + make_dt_interval(n)|ts + (dt - du)
+ts + (ts - tu)|ts + CAST(n AS INTERVAL HOUR)|ts + INTERVAL '-1' DAY|ts + INTERVAL '1 02:03:04.5' DAY TO SECOND|ts + INTERVAL '1' DAY * n
+ts + INTERVAL '1' HOUR * n|ts + INTERVAL '1-2' YEAR TO MONTH|ts + INTERVAL '2 months 3 days'|ts + INTERVAL -1 DAY|ts + INTERVAL 1 MONTH 3 DAYS
+ts + make_dt_interval(0, n, 0, 1.001001)|ts + make_dt_interval(n)|ts + n * INTERVAL '1' HOUR|ts - INTERVAL '1' WEEK|ts - INTERVAL '90' MINUTE * p
+ts - make_ym_interval(p, n)|ts - tu < INTERVAL '1' MONTH|ts - tu = INTERVAL '0' SECOND|ts - tu > INTERVAL '1' DAY|ts - tu > INTERVAL 1 DAY
+ts - tu >= INTERVAL 24 HOURS|ts - tu BETWEEN INTERVAL '0' DAY AND INTERVAL '30' DAY
 """
 GROUP = """
 count(*)|count(1)|count(i)|count(DISTINCT i)|count(DISTINCT i, t2)|count(DISTINCT d)|count(i, s)|sum(n)|sum(i)|sum(l)|sum(d)|sum(f)

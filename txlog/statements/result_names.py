@@ -66,6 +66,8 @@ _LEFT_OUT: dict[tuple[str, int], str] = {
 _WITHOUT_TYPE = {"from_json": 1, "variant_get": 2, "try_variant_get": 2}
 """Functions that are shown without the type that they make, and how many arguments they then have."""
 
+_OF_INTERVALS = {"make_dt_interval": ["0", "0", "0", "0.000000"], "make_ym_interval": ["0", "0"]}
+"""Functions that make intervals, and what they take by themselves."""
 _RANKS = ("rank", "dense_rank", "percent_rank", "row_number", "ntile")
 _BY_THE_FIRST = ("first", "first_value", "last", "last_value", "any_value")
 _FOLDS = ("aggregate", "reduce")
@@ -108,6 +110,8 @@ class _Namer:
         if isinstance(node, (exp.Add, exp.Sub)):
             return self.sum(node)
         operator = _OPERATORS.get(type(node).__name__)
+        if operator == "*" and self.is_interval(node.expression):  # which Spark shows first
+            return f"({self.name(node.expression)} * {self.name(node.this)})"
         if operator is not None:
             return f"({self.name(node.this)} {operator} {self.name(node.expression)})"
         write = _WRITERS.get(type(node).__name__)
@@ -125,16 +129,52 @@ class _Namer:
             return self.sum(exp.Add(this=node.expression.copy(), expression=node.this.copy()))
         left, sign = self.name(node.this), "+" if isinstance(node, exp.Add) else "-"
         is_of_date = not isinstance(node.this, exp.Literal) and self.known.type_of(node.this) == DATE
-        if isinstance(node.expression, exp.Interval):
+        if isinstance(node.expression, exp.Interval) and not self.is_interval(node.this):
             shown, unit = _interval(node.expression)
             if not is_of_date or unit != "DAY":
                 return f"{left} {sign} {shown}"
             days = f"extractansiintervaldays({shown})"
             return f"date_add({left}, {days if sign == '+' else f'(- {days})'})"
         right = self.name(node.expression)
+        if self.is_interval(node.expression) and not self.is_interval(node.this):
+            if not is_of_date or not self.is_of_days(node.expression):
+                return f"{left} {sign} {right}"
+            days = f"extractansiintervaldays({right})"
+            return f"date_add({left}, {days if sign == '+' else f'(- {days})'})"
         if is_of_date and self.known.type_of(node.expression) != DATE:
             return f"{'date_add' if sign == '+' else 'date_sub'}({left}, {right})"
         return f"({left} {sign} {right})"
+
+    def is_interval(self, node: Any) -> bool:
+        match node:
+            case exp.Interval():
+                return True
+            case exp.Paren() | exp.Neg():
+                return self.is_interval(node.this)
+            case exp.Anonymous():
+                return str(node.this).lower() in _OF_INTERVALS
+            case exp.Cast():
+                return isinstance(node.args["to"].this, exp.Interval)
+            case exp.Div():
+                return self.is_interval(node.this)
+            case exp.Mul() | exp.Add():
+                return self.is_interval(node.this) or (
+                    self.is_interval(node.expression) and self.known.type_of(node.this) not in TIMES
+                )
+            case exp.Sub():
+                sides = node.this, node.expression
+                return all(map(self.is_interval, sides)) or all(self.known.type_of(each) in TIMES for each in sides)
+        return False
+
+    def is_of_days(self, node: Any) -> bool:
+        """Whether it is an interval whose type has only days."""
+        if isinstance(node, exp.Paren | exp.Neg):
+            return self.is_of_days(node.this)
+        if isinstance(node, exp.Cast):
+            return self.is_interval(node) and str(node.args["to"].this.args["unit"]).upper() == "DAY"
+        return isinstance(node, exp.Sub) and all(
+            self.known.type_of(each) == DATE for each in (node.this, node.expression)
+        )
 
     def negated(self, node: Any) -> str:
         inner = node.this
@@ -198,6 +238,8 @@ class _Namer:
         return f"{word}({self.name(node.this)} AS {kind})"
 
     def type(self, kind: Any) -> str:
+        if isinstance(kind.this, exp.Interval):
+            return f"INTERVAL {str(kind.this.args['unit']).upper()}"
         name = _TYPES.get(kind.this.name, kind.this.name)
         parameters = ",".join(parameter.sql() for parameter in kind.expressions)
         return f"{name}({parameters})" if parameters else str(name)
@@ -262,6 +304,8 @@ class _Namer:
             texts.append(_LEFT_OUT[name, count])
         if name == "mode" and len(given) == 2:
             return f"mode() WITHIN GROUP (ORDER BY {texts[0]}{' DESC' * (texts[1] == 'true')})"
+        if name in _OF_INTERVALS:
+            texts += _OF_INTERVALS[name][len(texts) :]
         if name == "array_sort" and len(given) == 1:
             texts.append(_ORDER_OF_ARRAYS)
         if name in _FOLDS:

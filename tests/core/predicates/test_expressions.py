@@ -340,7 +340,7 @@ def test_values_that_engines_disagree_about_equal_sparks_in_ansi_mode(
         ("EXTRACT(UPPER FROM s)", "EXTRACT takes day, .* and not UPPER"),
         ("EXTRACT('year' FROM dt)", "EXTRACT takes a word and FROM"),
         ("substring(s FROM 2", "a closing parenthesis is missing"),
-        ("ts + INTERVAL '1 02:03:04' DAY TO SECOND", "an interval other than a whole number"),
+        ("ts + INTERVAL '1 02:03' DAY TO MINUTE", "an interval of several fields"),
         ("dateadd('DAY', 1, dt)", r"takes a unit in front, such as dateadd\(DAY"),
         ("dateadd(EON, 1, dt)", "takes the units microsecond"),
         ("datediff(EON, ts, dt)", "takes the units microsecond"),
@@ -1074,3 +1074,50 @@ def test_an_error_shows_what_was_written_without_the_casts_that_types_need(text:
     with pytest.raises(InvalidInputError) as caught:
         evaluate(parse(text, from_arrow(rows.schema)), rows)
     assert str(caught.value).startswith(f"cannot compute {text.replace('9223372036854775807L', '')}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CAST(a - b AS BIGINT)", 90_000),  # an hour is missing between, and clocks show it
+        ("b + INTERVAL '1' DAY * n", datetime.datetime(2026, 3, 29, 11, tzinfo=UTC)),
+        ("b + INTERVAL '1' HOUR * (24 * n)", datetime.datetime(2026, 3, 29, 11, tzinfo=UTC)),
+        ("b + INTERVAL '1' HOUR * (23 * n)", datetime.datetime(2026, 3, 29, 11, tzinfo=UTC)),
+        ("b + make_ym_interval(0, n)", datetime.datetime(2026, 4, 28, 11, tzinfo=UTC)),
+        ("a - b BETWEEN INTERVAL 1 DAY AND INTERVAL '1 01:00:00' DAY TO SECOND", True),
+        ("-(a - b) IS NULL", False),
+        ("EXTRACT(HOUR FROM a - b)", 1),
+        ("CAST((a - b) / 7 AS BIGINT)", 12_857),
+        ("CAST(CAST(a - b AS INTERVAL HOUR) AS INT)", 25),
+        ("date(a) + CAST(n AS INTERVAL DAY)", datetime.date(2026, 3, 30)),
+        ("date(a) - (date(b) - date(a))", datetime.date(2026, 3, 30)),
+    ],
+)
+def test_an_interval_is_a_part_of_an_expression_about_what_clocks_show(text: str, expected: object) -> None:
+    times = [[datetime.datetime(2026, 3, day, 12, tzinfo=UTC)] for day in (29, 28)]
+    moment = pa.timestamp("us", "UTC")
+    rows = pa.table({"a": pa.array(times[0], moment), "b": pa.array(times[1], moment), "n": pa.array([1], pa.int32())})
+    schema = from_arrow(rows.schema)
+    expression = parse(text, schema, zone="Europe/Berlin")
+    assert evaluate(expression, rows).to_pylist() == [expected]
+    in_utc = parse(text, schema, zone="UTC")
+    assert evaluate(parse(str(in_utc), schema, zone="UTC"), rows) == evaluate(in_utc, rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a - b", "an interval is a part of an expression"),
+        ("coalesce(a - b, INTERVAL 1 DAY)", "an interval is a part of an expression"),
+        ("a - b > 5", "an interval is compared with an interval, not with int"),
+        ("a - b < INTERVAL 1 MONTH", "have no common type"),
+        ("(a - b) * 1.5", "CAST it to a number"),
+        ("EXTRACT(DAY FROM INTERVAL 30 HOURS)", "takes an interval with that field"),
+        ("a + make_interval(1)", "write make_dt_interval"),
+        ("a + INTERVAL 1 DAY 2 HOURS", "DAY TO SECOND"),
+    ],
+)
+def test_an_interval_that_is_no_part_of_one_is_refused(text: str, reason: str) -> None:
+    schema = from_arrow(pa.schema({"a": pa.timestamp("us", "UTC"), "b": pa.timestamp("us", "UTC")}))
+    with pytest.raises(InvalidInputError, match=reason):
+        parse(text, schema, zone="UTC")

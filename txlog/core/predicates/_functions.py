@@ -68,6 +68,7 @@ _INSTEAD = {
     **dict.fromkeys(("explode", "posexplode", "stack"), "it makes several rows of one: do that first"),
     "charindex": "write locate(part, text)",
     "convert_timezone": "write from_utc_timestamp(at, zone) or to_utc_timestamp(at, zone)",
+    "make_interval": "write make_dt_interval(days, hours) or make_ym_interval(years, months)",
     "ilike": "write text ILIKE pattern",
     "like": "write text LIKE pattern",
     **dict.fromkeys(("strftime", "to_char"), "write date_format(at, 'yyyy-MM-dd')"),

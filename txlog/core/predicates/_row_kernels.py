@@ -378,6 +378,13 @@ def _count_of_numbers(call: Call, start: int, stop: int, step: int | None = None
     return min((stop - start) // by + 1 if by else 1, _MANY)
 
 
+def _divided_half_up(call: Call, number: int, divisor: int) -> int:
+    if not divisor:
+        raise pa.ArrowInvalid("divide by zero")
+    size = (2 * abs(number) + abs(divisor)) // (2 * abs(divisor))
+    return size if (number < 0) == (divisor < 0) else -size
+
+
 def _got(call: Call, values: list[Any], index: int) -> Any:
     return values[index] if 0 <= index < len(values) else None
 
@@ -482,6 +489,7 @@ ROW_KERNELS: dict[str, Callable[..., Any]] = {
     "flatten": by_row(_flat),
     "sequence": by_row(_numbers, count=_count_of_numbers),
     "get": by_row(_got),
+    "divided_half_up": by_row(_divided_half_up),
     "levenshtein": by_row(_distance),
 }
 
@@ -498,7 +506,7 @@ ROW_FALLIBLE = frozenset(
             "element_at",
             "item",
         ),
-        *("slice", "split_part", "array_repeat", "sequence", "like_pattern", "elt", "unbase64"),
+        *("slice", "split_part", "array_repeat", "sequence", "like_pattern", "elt", "unbase64", "divided_half_up"),
     }
 )
 """Those that can raise for some row."""

@@ -18,6 +18,7 @@ from sqlglot import exp
 from txlog.core.format.schema import (
     BOOLEAN,
     DATE,
+    LONG,
     PARSED_TYPES,
     STRING,
     TIMES,
@@ -49,6 +50,20 @@ from txlog.core.predicates._build import (
 from txlog.core.predicates._collection_functions import days_between
 from txlog.core.predicates._functions import function
 from txlog.core.predicates._grammar import NullSafeEQ, plain_equal
+from txlog.core.predicates._intervals import (
+    INTERVALS,
+    Interval,
+    apart,
+    as_number,
+    cast_to_interval,
+    combined,
+    compared,
+    negated,
+    of_fields,
+    of_unit,
+    part,
+    unwanted,
+)
 from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS, LambdaScope
 from txlog.core.predicates._nested_functions import field, item
 from txlog.core.predicates._scope import Scope
@@ -105,7 +120,7 @@ _INSTEAD = {
     "Select": "Compute it first, and write its values",
     "Subquery": "Compute it first, and write its values",
     "Exists": "Compute it first, and write its values",
-    "Interval": "Add one whole number and its unit to a date or a timestamp, such as ts + INTERVAL 3 DAYS",
+    "Interval": "Write one whole number and its unit, as INTERVAL 3 DAYS, or INTERVAL '1 02:03:04' DAY TO SECOND",
 }
 """The nearest to write for constructs that cannot be evaluated."""
 
@@ -143,8 +158,8 @@ class SqlReader:
             self._takes(node, "this", "expression")
             if isinstance(node.this, _NOT_COMPARED) or isinstance(node.expression, (*_NOT_COMPARED, *_COMPARISONS)):
                 raise self._wrong(node, ValueError("two conditions in a row: put parentheses around one of them"))
-            left, right = self.value(node.this), self.value(node.expression)
-            return self._built(node, lambda: compare(operator, left, right))
+            left, right = self.operand(node.this), self.operand(node.expression)
+            return self._built(node, lambda: compared(operator, left, right))
         match node:
             case exp.And() | exp.Or():
                 return self._chain(node)
@@ -156,10 +171,10 @@ class SqlReader:
                 return self.condition(node.this)
             case exp.Between():
                 self._takes(node, "this", "low", "high")
-                operand = self.value(node.this)
-                low, high = self.value(node.args["low"]), self.value(node.args["high"])
-                above = self._built(node, lambda: compare(">=", operand, low))
-                return And(above, self._built(node, lambda: compare("<=", operand, high)))
+                operand = self.operand(node.this)
+                low, high = self.operand(node.args["low"]), self.operand(node.args["high"])
+                above = self._built(node, lambda: compared(">=", operand, low))
+                return And(above, self._built(node, lambda: compared("<=", operand, high)))
             case exp.In():
                 if not node.expressions:
                     raise self._refused(node, "IN without a list of values, such as IN (1, 2),")
@@ -244,9 +259,9 @@ class SqlReader:
 
     def _is(self, node: exp.Expression) -> Predicate:
         self._takes(node, "this", "expression")
-        operand, what = self.value(node.this), node.expression
+        operand, what = self.operand(node.this), node.expression
         if isinstance(what, exp.Null):
-            return self._built(node, lambda: is_null(operand))
+            return self._built(node, lambda: is_null(operand.count if isinstance(operand, Interval) else operand))
         if isinstance(what, exp.Boolean):
             truth = Value(bool(what.this), BOOLEAN, bool(what.this))
             return self._built(node, lambda: compare("<=>", operand, truth))
@@ -256,6 +271,13 @@ class SqlReader:
 
     def value(self, node: exp.Expression) -> Expression:
         """Read a node as a value. A condition is a boolean value."""
+        found = self.operand(node)
+        if isinstance(found, Interval):
+            raise self._wrong(node, unwanted())
+        return found
+
+    def operand(self, node: exp.Expression) -> Expression:
+        """Read a node as a part of an expression: a value, or an interval."""
         if isinstance(node, _CONDITIONS):
             return self.condition(node)
         try:
@@ -271,15 +293,13 @@ class SqlReader:
         operator = _ARITHMETIC.get(type(node))
         if operator is not None:
             self._takes(node, "this", "expression", "typed", "safe")
-            if isinstance(node.expression, exp.Interval) and operator in ("+", "-"):
-                return self._shifted(self.value(node.this), node.expression, 1 if operator == "+" else -1)
-            if isinstance(node.this, exp.Interval) and operator == "+":
-                return self._shifted(self.value(node.expression), node.this, 1)
-            return arithmetic(operator, self.value(node.this), self.value(node.expression))
+            return self._arithmetic(operator, node)
         match node:
             case exp.Paren():
                 self._takes(node, "this")
-                return self.value(node.this)
+                return self.operand(node.this)
+            case exp.Interval():
+                return self._span(node)
             case exp.Column() | exp.Dot() | exp.Identifier():
                 return self._column(node)
             case exp.Placeholder():
@@ -310,7 +330,7 @@ class SqlReader:
                 return chosen([self.condition(node.this)], [self.value(node.args["true"]), otherwise])
             case exp.Extract():
                 self._takes(node, "this", "expression")
-                return extracted(str(node.this.this), self.value(node.expression))
+                return self._extracted(str(node.this.this), node.expression)
             case exp.CurrentDate() | exp.CurrentTimestamp():
                 self._takes(node)
                 return self._moment("current_date" if isinstance(node, exp.CurrentDate) else "current_timestamp")
@@ -327,6 +347,35 @@ class SqlReader:
                 self._takes(node, "this", "expression")
                 return self._with_lambda(node, "transform", [node.this, node.expression])
         raise self._refused(node)
+
+    def _arithmetic(self, operator: str, node: exp.Expression) -> Expression:
+        one, other = node.this, node.expression
+        if isinstance(one, exp.Interval) and isinstance(other, exp.Interval):
+            raise ValueError("write an interval of several units as INTERVAL '1 02:00:00' DAY TO SECOND")
+        if isinstance(one, exp.Interval) and operator == "+":
+            one, other = other, one
+        left = self.operand(one)
+        is_of_one_unit = isinstance(other, exp.Interval) and isinstance(other.args.get("unit"), exp.Var)
+        if is_of_one_unit and operator in ("+", "-") and not isinstance(left, Interval):
+            return shifted_by(left, *self._interval(other, 1 if operator == "+" else -1))
+        right = self.operand(other)
+        if isinstance(left, Interval) or isinstance(right, Interval):
+            return combined(operator, left, right)
+        if operator == "-" and left.type in TIMES and right.type in TIMES:
+            return apart(left, right)
+        return arithmetic(operator, left, right)
+
+    def _span(self, node: exp.Interval) -> Interval:
+        """``INTERVAL 3 DAYS``, ``INTERVAL '1 02:03:04' DAY TO SECOND``."""
+        unit = node.args.get("unit")
+        if not isinstance(unit, exp.IntervalSpan):
+            return of_unit(*self._interval(node, 1))
+        self._takes(node, "this", "unit")
+        return of_fields(str(node.this.this), str(unit.this.this), str(unit.expression.this))
+
+    def _extracted(self, word: str, node: exp.Expression) -> Expression:
+        value = self.operand(node)
+        return part(word, value) if isinstance(value, Interval) else extracted(word, value)
 
     def _function(self, node: exp.Expression) -> Expression:
         self._takes(node, "this", "expressions")
@@ -346,6 +395,10 @@ class SqlReader:
             return days_between(start, stop, *self._interval(arguments[2], 1))
         if name in _OF_UNITS and len(arguments) == 3:
             return self._of_unit(name, arguments)
+        if name in ("date_part", "datepart") and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
+            return self._extracted(str(arguments[0].this), arguments[1])
+        if name in INTERVALS:
+            return INTERVALS[name](*map(self.value, arguments))
         if arguments and isinstance(arguments[-1], exp.Lambda):
             return self._with_lambda(node, name, arguments)
         if name == "struct" and any(isinstance(argument, exp.Alias) for argument in arguments):
@@ -398,9 +451,6 @@ class SqlReader:
                 name = str(node.name) if isinstance(node, (exp.Column, exp.Dot)) else f"col{at}"
             pairs += [literal(name), self.value(node)]
         return function("named_struct", pairs)
-
-    def _shifted(self, moment: Expression, interval: exp.Interval, sign: int) -> Expression:
-        return shifted_by(moment, *self._interval(interval, sign))
 
     def _interval(self, interval: exp.Interval, sign: int) -> tuple[int, str]:
         """The number and the unit."""
@@ -525,7 +575,9 @@ class SqlReader:
             # The sign comes before the type: -2147483648 is an int, 2147483648 is not. A minus would round a decimal to
             # 28 digits.
             return literal(value.copy_negate() if isinstance(value, decimal.Decimal) else -value)
-        operand = self.value(node.this)
+        operand = self.operand(node.this)
+        if isinstance(operand, Interval):
+            return negated(operand)
         if not is_numeric(operand.type):
             raise ValueError(f"cannot negate {type_name(operand.type)}")
         check_sign(operand)
@@ -534,7 +586,11 @@ class SqlReader:
     def _cast(self, node: exp.Expression) -> Expression:
         """``CAST(x AS type)``, ``x::type``, and the typed literals ``DATE '2026-11-20'``, ``1.5D``."""
         self._takes(node, "this", "to")
-        operand = self.value(node.this)
+        operand = self.operand(node.this)
+        if isinstance(node.args["to"].this, exp.Interval):
+            return cast_to_interval(operand, str(node.args["to"].this.args["unit"]))
+        if isinstance(operand, Interval):
+            return as_number(operand, self._type(node, LONG))
         wanted = self._type(node, operand.type)
         if isinstance(operand, Value) and isinstance(operand.value, str):
             moment = _moment_of(operand.value, wanted)
