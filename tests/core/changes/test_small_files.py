@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
 from txlog.audit.verify import verify_table
+from txlog.core.changes.tasks import _row_work as row_work
 from txlog.core.changes.tasks import _small_files as small_files
 from txlog.core.reading import _scan_task as scan_task
 
@@ -131,3 +133,20 @@ def test_no_row_stays_in_memory_after_the_change(tmp_path: Path, properties: dic
         assert pa.total_allocated_bytes() < before_bytes + 500_000
     finally:
         gc.enable()
+
+
+def test_only_the_columns_of_the_condition_are_read_where_few_files_match(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_work, "_TRIED", 1)
+    table, _ = made(tmp_path, {})
+    read: list[tuple[str, ...]] = []
+    iter_batches = pq.ParquetFile.iter_batches
+
+    def noted(self: Any, rows: int, groups: Any, columns: list[str], **options: Any) -> Any:
+        read.append(tuple(columns))
+        return iter_batches(self, rows, groups, columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    table.update({"id": 7}, "v % 2 = 3")
+    assert [len(columns) for columns in read] == [2, 1, 1, 1, 1, 1]

@@ -111,6 +111,8 @@ class FileRows:
         self._kept_bytes = 0
         self._keeping = threading.Lock()
         self._small = SmallFiles(held)
+        self.expects_changes = True
+        """Whether many of the small files that are `joined` next will be needed again."""
         self.ids = RowIds.of(table)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
 
@@ -159,7 +161,7 @@ class FileRows:
 
     def joined(self, adds: Sequence[AddFile], fields: tuple[Field, ...]) -> Iterator[JoinedFiles]:
         """At least these columns of all rows of small files, dead ones included. Not for several threads."""
-        return self._small.joined(adds, fields, self.reader)
+        return self._small.joined(adds, fields, self.reader, holds=self.expects_changes)
 
     def held(self, add: AddFile, names: Iterable[str]) -> HeldFile | None:
         """All rows of a small file that was `joined`, with at least these columns; None if they are not in memory."""

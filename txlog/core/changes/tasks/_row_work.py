@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _LOOK_UPS_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 16
 _SMALL_BYTES = 1 << 20
+_TRIED = 64  # how many small files tell whether most files match
+_WORTH_HOLDING = 4  # of so many files, one has to match, or all columns of the files are read in vain
 _TOGETHER = 1 << 10  # how many small files are looked into together
 _BYTES_PER_S = 200e6  # first guess of the lookup speed
 _FILE_S = 0.002  # additional time for each touched file: its vector is read and written
@@ -217,9 +219,15 @@ class RowWork:
         if not self._store.has_cheap_calls:
             yield from parallel_map(self._looked_up, adds, threads=_REQUESTS_AT_ONCE)
             return
-        for first in range(0, len(adds), _TOGETHER):
-            some = adds[first : first + _TOGETHER]
-            yield from zip(some, self._operation.look_up_all(self.rows, some), strict=True)
+        first, at_once = 0, _TRIED
+        while first < len(adds):
+            some = adds[first : first + at_once]
+            first, at_once = first + at_once, _TOGETHER
+            matching = 0
+            for add, hits in zip(some, self._operation.look_up_all(self.rows, some), strict=True):
+                matching += len(hits.positions) > 0
+                yield add, hits
+            self.rows.expects_changes = matching * _WORTH_HOLDING >= len(some)
 
     def touched(self, adds: Sequence[AddFile], version: int) -> list[MatchedFile]:
         """Which of these files, all looked into, have matching live rows, as the operation decides."""

@@ -71,16 +71,22 @@ class SmallFiles:
         return self._held
 
     def joined(
-        self, adds: Sequence[AddFile], fields: tuple[Field, ...], reader: Callable[[tuple[Field, ...]], WholeFiles]
+        self,
+        adds: Sequence[AddFile],
+        fields: tuple[Field, ...],
+        reader: Callable[[tuple[Field, ...]], WholeFiles],
+        *,
+        holds: bool = True,
     ) -> Iterator[JoinedFiles]:
         """These columns of all rows of the files, in the files' order; of files that are held from now on, more
-        columns. ``reader`` reads columns. Raises what `FileReader.batches` raises."""
+        columns. Without ``holds``, none is. ``reader`` reads columns. Raises what `FileReader.batches` raises."""
         names = {field.name for field in fields}
         more = tuple(field for field in self._held_fields if field.name not in names)
         left = deque(adds)
         while left:
-            is_held = self._is_to_hold(left[0])
-            joined = self._next(left, reader((*fields, *more) if is_held else fields), is_held=is_held)
+            is_held = holds and self._is_to_hold(left[0])
+            alike = self._alike(left, is_held=is_held) if holds else iter(tuple(left))
+            joined = self._next(left, alike, reader((*fields, *more) if is_held else fields))
             if is_held and joined.rows is not None:
                 self._hold(joined, joined.rows)
             yield joined
@@ -94,11 +100,13 @@ class SmallFiles:
         for add, first, count in zip(joined.adds, firsts.tolist(), joined.counts.tolist(), strict=True):
             self._held[add.file_id] = HeldFile(rows, first, count)
 
-    def _next(self, left: deque[AddFile], reader: WholeFiles, *, is_held: bool) -> JoinedFiles:
-        """The first of the files that are ``left``, as many as may be joined."""
-        rows, counts = reader.whole(
-            itertools.takewhile(lambda add: self._is_to_hold(add) == is_held, tuple(left)), _JOINED_BYTES
-        )
+    def _alike(self, left: deque[AddFile], *, is_held: bool) -> Iterator[AddFile]:
+        return itertools.takewhile(lambda add: self._is_to_hold(add) == is_held, tuple(left))
+
+    @staticmethod
+    def _next(left: deque[AddFile], alike: Iterator[AddFile], reader: WholeFiles) -> JoinedFiles:
+        """The first of the files that are ``left``, as many as may be joined of those that are ``alike``."""
+        rows, counts = reader.whole(alike, _JOINED_BYTES)
         adds = [left.popleft() for _ in counts or [0]]
         return JoinedFiles(adds, rows, np.array(counts or [0]))
 
