@@ -318,6 +318,13 @@ sum(p) OVER (PARTITION BY g ORDER BY id ROWS 1 PRECEDING)|sum(p) OVER (PARTITION
 sum(p) FILTER (WHERE n > 0) OVER (PARTITION BY g ORDER BY id)|count(DISTINCT n) OVER (PARTITION BY g)|sum(d) OVER (ORDER BY id)
 """
 QUERY = """
+SELECT id, inline(array(st)) FROM t WHERE id < 7 ORDER BY id|SELECT id, inline_outer(array(st, NULL)) FROM t WHERE id < 5 ORDER BY id, x|SELECT id, u, v FROM t LATERAL VIEW inline(array(st)) q AS u, v WHERE id < 6 ORDER BY id
+SELECT stack(2, 1, 'a', 2, 'b') AS (k, v)|SELECT id, stack(2, 'n', n, 'p', p) AS (k, v) FROM t WHERE id < 5 ORDER BY id, k|SELECT stack(3, 1, 'a', 2, 'b')|SELECT stack(2, 1, 2, 3)|SELECT stack(2, 1, 'x')
+SELECT id, q.k, q.v FROM t LATERAL VIEW stack(2, 'n', n, 'p', p) q AS k, v WHERE id < 5 ORDER BY id, k|SELECT * FROM explode(array(1, 2)) AS e(x)|SELECT t.id, e.x FROM t, LATERAL explode(a) AS e(x) WHERE id < 9 ORDER BY 1, 2
+SELECT t.id, e.x FROM t LEFT JOIN LATERAL explode(a) AS e(x) WHERE id < 9 ORDER BY 1, 2|SELECT explode(a) AS v, count(*) FROM t GROUP BY v ORDER BY 1|SELECT * FROM posexplode(array('a', 'b'))|SELECT id, posexplode_outer(a) AS (p1, v) FROM t WHERE id < 9 ORDER BY id, p1
+SELECT g, p FROM t WHERE id < 12 ORDER BY ALL|SELECT g, p FROM t WHERE id < 12 ORDER BY ALL DESC NULLS LAST|SELECT g, coalesce(CAST(p AS STRING), 'total') AS p, count(*) AS c FROM t GROUP BY ROLLUP(g, p) ORDER BY g, p, c
+SELECT upper(t2) AS t2, count(*) AS c FROM t GROUP BY t2 ORDER BY t2, c|SELECT -p AS p, count(*) AS c FROM t GROUP BY p ORDER BY p|SELECT g, p, grouping_id() AS q, count(*) FROM t GROUP BY CUBE(g, p) ORDER BY g, p, q
+SELECT g, grouping_id(g), grouping(g) FROM t GROUP BY ROLLUP(g) ORDER BY g
 SELECT id FROM t WHERE id < 20 ORDER BY n, id|SELECT id FROM t WHERE id < 20 ORDER BY n DESC, id|SELECT id FROM t ORDER BY d, id
 SELECT id FROM t ORDER BY s, id|SELECT id FROM t ORDER BY n NULLS LAST, id|SELECT id FROM t ORDER BY b, id|SELECT id FROM t ORDER BY m DESC, id
 SELECT d, count(*) AS c FROM t WHERE d = 0 OR isnan(d) GROUP BY d ORDER BY c, d|SELECT DISTINCT d FROM t WHERE d = 0

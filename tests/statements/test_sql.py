@@ -1128,3 +1128,27 @@ def test_copy_into_names_its_own_option_for_new_columns(catalog: txlog.Catalog, 
         txlog.sql(copy, catalog)
     txlog.sql(copy + "copy_options ('mergeSchema' = 'true')", catalog)
     assert rows(catalog, "select id, extra from t") == [(1, 2)]
+
+
+def test_order_by_means_the_querys_own_column_where_a_group_has_the_same_name(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (s string); insert into t values ('b'), ('a'), ('b')", catalog)
+    own = "select coalesce(s, 'all') as s, count(*) as n from t group by rollup(s) order by s"
+    assert rows(catalog, own) == [("a", 1), ("all", 3), ("b", 2)]
+    assert rows(catalog, "select upper(s) as s, count(*) as n from t group by s order by all desc") == [
+        ("B", 2),
+        ("A", 1),
+    ]
+
+
+def test_functions_make_rows_of_structs_and_of_values(catalog: txlog.Catalog) -> None:
+    assert rows(catalog, "select inline(array(named_struct('a', 1, 'b', 'x'), null))") == [(1, "x"), (None, None)]
+    assert rows(catalog, "select stack(2, 'p', 1, 'q') as (k, v)") == [("p", 1), ("q", None)]
+    assert rows(
+        catalog, "select x.v, e.c from (select array(1, 2) as v) x, lateral explode(x.v) as e(c) order by 2"
+    ) == [
+        ([1, 2], 1),
+        ([1, 2], 2),
+    ]
+    for text in ("select stack(2, 1, 'x')", "select explode(array(1)) as v, count(*) from range(1) group by v"):
+        with pytest.raises(InvalidInputError, match=r"CAST them to one|use LATERAL VIEW"):
+            txlog.sql(text, catalog)

@@ -22,6 +22,7 @@ from txlog.core.format.schema import (
     BOOLEAN,
     INTEGER,
     LONG,
+    VOID,
     Array,
     DataType,
     Field,
@@ -57,7 +58,7 @@ from txlog.statements.aggregates import (
     aggregate,
     is_aggregate,
 )
-from txlog.statements.duckdb_expressions import duckdb_type, identifier, native
+from txlog.statements.duckdb_expressions import duckdb_type, identifier, native, text_literal
 from txlog.statements.query_pivot import pivoted
 from txlog.statements.query_scope import Column, QueryScope, Relation, Rows, column_key
 from txlog.statements.query_select import SelectList
@@ -82,7 +83,7 @@ _WAYS_OUT = (
     f"; txlog.spark.sql runs the query in Spark. Without Java, {setting('engine', 'sail')} runs it in Sail and"
     f" {setting('dialect', 'duckdb')} as duckdb's own SQL: both have other values than Spark in some expressions"
 )
-GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
+GENERATORS = (*("explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"),)
 _JOINS = {
     **{("", ""): "JOIN", ("", "INNER"): "JOIN", ("", "CROSS"): "CROSS JOIN", ("LEFT", ""): "LEFT JOIN"},
     **{("RIGHT", ""): "RIGHT JOIN", ("FULL", ""): "FULL JOIN", ("LEFT", "OUTER"): "LEFT JOIN"},
@@ -327,6 +328,9 @@ class Binder:
             case exp.Table() if isinstance(node.this, exp.Anonymous) and str(node.this.this).lower() == "range":
                 takes(node, "this", "alias")
                 rows = self.numbers(node.this)
+            case exp.Table() if isinstance(node.this, exp.Anonymous) and str(node.this.this).lower() in GENERATORS:
+                takes(node, "this", "alias", "joins")
+                rows = self.rows_of(node.this, None)
             case exp.Subquery():
                 takes(node, "this", "alias", *_MODIFIERS)
                 rows = self.query(node, outer, common)
@@ -334,7 +338,8 @@ class Binder:
                 rows = self.values(node, None)
             case exp.Lateral() if not node.args.get("view"):
                 takes(node, "this", "alias", "view", "outer")
-                rows = self.query(node.this, outer, common)
+                is_function = isinstance(node.this, exp.Anonymous)
+                rows = self.rows_of(node.this, outer) if is_function else self.query(node.this, outer, common)
                 return f"LATERAL ({rows.text}) AS {alias}", rows.relation(alias, name, names)
             case _:
                 raise Unsupported(f"{node.sql(dialect='spark')} is not supported in FROM")
@@ -391,6 +396,8 @@ class Binder:
         if word is None or method not in ("", "NATURAL"):
             raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported")
         is_lateral = isinstance(node.this, exp.Lateral)
+        if is_lateral and side and isinstance(node.this.this, exp.Anonymous):  # Spark leaves out rows without any
+            raise Unsupported(f"{side} JOIN LATERAL of a function is not supported: write LATERAL VIEW OUTER; it")
         text, relation = self.relation(node.this, scope if is_lateral else scope.outer, common)
         self._note_optional(side, scope.relations, relation)
         left = list(scope.visible())
@@ -450,11 +457,18 @@ class Binder:
     ) -> tuple[str, Relation]:
         """The rows that a function makes of each row, as a join."""
         name = str(node.this).lower() if isinstance(node, exp.Anonymous) else type(node).__name__
-        if name not in GENERATORS or len(node.expressions) != 1:
+        if name not in GENERATORS or (len(node.expressions) != 1 and name != "stack"):
             raise Unsupported(f"{name}() is not supported where rows are made: there are {', '.join(GENERATORS)}")
+        if name == "stack":
+            return self.stacked(node, scope, names, table)
         found = self.value(node.expressions[0], scope)
         given = self.alias()
+        if name.startswith("inline") and not (isinstance(found.type, Array) and isinstance(found.type.element, Struct)):
+            raise wrong_query(f"{name}() takes an array of structs, not {type_name(found.type)}")
         match found.type:
+            case Array(Struct(fields)) if name.startswith("inline"):
+                columns, count = [(field.name, field.type) for field in fields], f"len({given}.v)"
+                lists = [f"[struct_extract(x, {text_literal(each.name)}) FOR x IN {given}.v]" for each in fields]
             case Array(element):
                 columns, lists = [("col", element)], [f"{given}.v"]
                 count = f"len({given}.v)"
@@ -469,14 +483,53 @@ class Binder:
             lists = [f"CAST(range(0, CAST({count} AS BIGINT)) AS INTEGER[])", *lists]
         if is_outer or name.endswith("_outer"):
             lists = [f"CASE WHEN {count} > 0 THEN {each} ELSE [NULL] END" for each in lists]
+        return self.unnested(f"{found.text} AS v", given, lists, columns, names, table)
+
+    def stacked(self, node: Any, scope: QueryScope, names: Sequence[str], table: str) -> tuple[str, Relation]:
+        """``stack(rows, value, ...)``: the values, row by row; the last row may lack some."""
+        number, *values = [self.bound(each, scope) for each in node.expressions]
+        count = number.value if isinstance(number, Value) else None
+        if type(count) is not int or count < 1 or not values:
+            raise wrong_query("stack() takes a literal number of rows, and values")
+        width = -(-len(values) // count)
+        given, columns, texts = self.alias(), [], []
+        for at in range(width):
+            column = values[at::width]
+            kinds = {each.type for each in column if each.type != VOID}
+            if len(kinds) != 1:
+                raise wrong_query(f"stack() has values of several types in column {at + 1}: CAST them to one")
+            (kind,) = kinds
+            column += [Value(None, kind)] * (count - len(column))
+            texts.append(f"[{', '.join(self.text(convert(each, kind), scope) for each in column)}] AS v{at}")
+            columns.append((f"col{at}", kind))
+        lists = [f"{given}.v{at}" for at in range(width)]
+        return self.unnested(", ".join(texts), given, lists, columns, names, table)
+
+    def unnested(
+        self,
+        values: str,
+        given: str,
+        lists: Sequence[str],
+        columns: Sequence[tuple[str, DataType]],
+        names: Sequence[str],
+        table: str,
+    ) -> tuple[str, Relation]:
+        """The elements of lists as columns of rows. ``values`` has what ``given`` is in the lists: of a column of its
+        own, duckdb makes rows in its order; of another value, by a join without any."""
         if names and len(names) != len(columns):
-            raise wrong_query(f"{name}() makes {len(columns)} columns, and {len(names)} names are given")
+            raise wrong_query(f"a function makes {len(columns)} columns, and {len(names)} names are given")
         alias = self.alias()
         parts = ", ".join(f"unnest({each}) AS c{at}" for at, each in enumerate(lists))
         rows = Rows(f"SELECT {parts}", tuple(columns))
-        # Of a value that is a column of its own, duckdb makes rows in its order; of another one, by a join without any.
-        text = f" CROSS JOIN LATERAL (SELECT {found.text} AS v) AS {given} CROSS JOIN LATERAL ({rows.text}) AS {alias}"
+        text = f" CROSS JOIN LATERAL (SELECT {values}) AS {given} CROSS JOIN LATERAL ({rows.text}) AS {alias}"
         return text, rows.relation(alias, table, names)
+
+    def rows_of(self, node: Any, outer: QueryScope | None) -> Rows:
+        """What a function in FROM makes, as a query."""
+        text, relation = self.generated(node, outer or self.scope(None), (), "", is_outer=False)
+        listed = ", ".join(f"{each.text} AS c{at}" for at, each in enumerate(relation.columns))
+        columns = tuple((each.name, each.type) for each in relation.columns)
+        return Rows(f"SELECT {listed} FROM (SELECT 1) AS {self.alias()}{text}", columns)
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
@@ -490,6 +543,8 @@ class Binder:
         scope.common = common
         scope.windows = {fold_name(str(each.this.this)): each for each in node.args.get("windows") or ()}
         made, items = self.with_generator(node.expressions, scope)
+        if made and node.args.get("group") is not None:
+            raise wrong_query("GROUP BY is computed before a function in SELECT makes rows: use LATERAL VIEW")
         where = node.args.get("where")
         if where is not None and where.find(exp.Window) is not None:
             raise wrong_query("WHERE is about rows, before window functions are computed: write QUALIFY")
@@ -518,7 +573,11 @@ class Binder:
         if node is None:
             return ""
         takes(node, "expressions")
-        return f" ORDER BY {', '.join(self.sort_key(each, scope, columns) for each in node.expressions)}"
+        given = list(node.expressions)
+        if len(given) == 1 and isinstance(given[0].this, exp.Var) and str(given[0].this.this).upper() == "ALL":
+            parts = {name: given[0].args.get(name) for name in ("desc", "nulls_first")}
+            given = [exp.Ordered(this=exp.Literal.number(at), **parts) for at in range(1, len(columns) + 1)]
+        return f" ORDER BY {', '.join(self.sort_key(each, scope, columns) for each in given)}"
 
     def sort_key(self, node: Any, scope: QueryScope, columns: Sequence[Column] = ()) -> str:
         takes(node, "this", "desc", "nulls_first")
@@ -652,7 +711,7 @@ class Binder:
         return exp.column(exp.to_identifier(scope.hold(found.name, found.type, found.text), quoted=True))
 
     def computed(self, node: Any, scope: QueryScope) -> Column | None:
-        if scope.groups is not None:
+        if scope.groups is not None and not _names_an_alias(node, scope):
             group = scope.groups.get(self.canonical(node, scope))
             if group is not None:
                 return group
@@ -848,6 +907,12 @@ class Binder:
             if not all(fit(count, keys[0].type).exact for count in counts):
                 raise Unsupported(f"a RANGE of numbers that are no {type_name(keys[0].type)} is not supported")
         return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+
+
+def _names_an_alias(node: Any, scope: QueryScope) -> bool:
+    """Whether ORDER BY means a column of the query, also where a value of GROUP BY has the same name."""
+    is_name = scope.aliases_first and isinstance(node, exp.Column) and len(node.parts) == 1
+    return is_name and fold_name(str(node.name)) in scope.aliases
 
 
 def _items_of(bound: Expression) -> tuple[Value, ...]:
