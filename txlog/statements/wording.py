@@ -39,8 +39,6 @@ def in_sql(word: Word) -> str:
     """The word as an author of SQL reads it."""
     if word.kind == "advice":
         return _ADVICE.get(word.name) or spelled(word.value, in_sql)
-    if word.kind == "setting" and word.name in ("dialect", "engine"):  # of the call or command that has the text
-        return word.token()
     clause = _CLAUSES.get(word.name)
     if word.kind == "argument" and clause is not None:
         return clause
@@ -68,9 +66,14 @@ def in_copy_into(word: Word) -> str:
 
 @contextmanager
 def in_words_of_sql(door: Door = in_sql) -> Iterator[None]:
-    """Spell an error of the block as SQL."""
+    """Spell an error of the block as SQL, except arguments of the call or the command that has the text."""
+
+    def spell(word: Word) -> str:
+        is_of_call = word.kind == "setting" and word.name in ("dialect", "engine")
+        return word.token() if is_of_call else door(word)
+
     try:
         yield
     except TxlogError as error:
-        error.template = spelled(error.template, door)
+        error.template = spelled(error.template, spell)
         raise
