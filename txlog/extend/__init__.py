@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         state_of,
     )
     from txlog.core.versions.decisions.state import TableState
+    from txlog.core.wording import Word, in_python, spelled
     from txlog.core.writing import Changelog, ChangeWriter, SinkModeOf
 else:
     from txlog.core.util import face
@@ -66,6 +67,7 @@ else:
         versions._open_table: OpenTable
         versions.decisions.state: TableState
         versions.upkeep._post_commit: FollowsCommits MakesFollower
+        wording: Word in_python spelled
         writing: ChangeWriter Changelog SinkModeOf
         """,
         of="txlog.core",
@@ -97,9 +99,12 @@ __all__ = [
     "TableState",
     "TombstoneUpkeep",
     "TypeSupport",
+    "Word",
     "builder_of",
     "computed_names",
+    "in_python",
     "open_table_of",
     "require_no_token",
+    "spelled",
     "state_of",
 ]

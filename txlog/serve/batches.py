@@ -14,8 +14,8 @@ import msgspec
 import orjson
 import pyarrow as pa
 
-from txlog.core.wording import Word, in_python, spelled
 from txlog.errors import InvalidInputError, TxlogError
+from txlog.extend import Word, in_python, spelled
 from txlog.extend.catalogs import invalid
 
 __all__ = [

@@ -81,7 +81,7 @@ def test_a_delete_without_a_condition_asks_for_all_rows_by_name(tmp_path: Path) 
 
     for delete in (table.delete, in_transaction):
         for given in ((), (forgotten,)):
-            with pytest.raises(txlog.InvalidInputError, match="pass a condition as where, or all=True to delete every"):
+            with pytest.raises(txlog.InvalidInputError, match="pass it as where, or pass all=True to delete every"):
                 delete(*given)
         with pytest.raises(txlog.InvalidInputError, match="pass where or all=True, not both"):
             delete("id > 3", all=True)

@@ -128,7 +128,10 @@ class FolderVersions:
 
     def __init__(self, folder: LogStore) -> None:
         self._folder = folder
-        self.capabilities = folder.capabilities
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return self._folder.capabilities
 
     def put(self, attempt: Attempt) -> PutOutcome:
         return self._folder.put_if_absent(commit_name(attempt.version), attempt.body)
