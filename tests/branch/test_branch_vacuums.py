@@ -19,8 +19,8 @@ import txlog
 from txlog import Table
 from txlog.core.store import open_store
 from txlog.core.versions import OpenTable
-from txlog.errors import ConflictError, CorruptLogError, TxlogError, UnsupportedFeatureError
-from txlog.testing.faults import FaultyFileStore, FaultyLogStore, StoreCall
+from txlog.errors import ConflictError, CorruptLogError, TableNotFoundError, TxlogError, UnsupportedFeatureError
+from txlog.testing.faults import Crashed, Fault, FaultyFileStore, FaultyLogStore, StoreCall, faulty_table_store
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -295,6 +295,75 @@ def test_nobody_writes_to_a_branch_while_a_vacuum_deletes_it(tmp_path: Path) -> 
         assert ids(each.uri) == sorted(each.to_arrow()["id"].to_pylist()) == sorted([*BOTH, 30])
     again.publish()
     assert ids(table.uri) == sorted([*BOTH, 30])
+
+
+class Maker:
+    """A process that makes a branch. Before it puts the branch's first version, a vacuum deletes the file of row 9;
+    after that, somebody may meddle, and the process may die."""
+
+    def __init__(self, uri: str, after: Callable[[], Any] = lambda: None, fault: Fault | None = None) -> None:
+        self._uri = uri
+        self._fault = fault
+        self._steps: list[Callable[[], Fault | None]] = [self._vacuum, lambda: after() and None]
+        self._is_meddling = False
+
+    def decide(self, call: StoreCall) -> Fault | None:
+        if self._is_meddling or not self._steps or (call.operation == "put_if_absent") != (len(self._steps) == 2):
+            return None
+        self._is_meddling = True
+        fault = self._steps.pop(0)()
+        self._is_meddling = False
+        return fault
+
+    def _vacuum(self) -> Fault | None:
+        Table.open(self._uri).delete("id = 9")
+        vacuum(self._uri)
+        return self._fault
+
+    def run(self, patch: pytest.MonkeyPatch) -> None:
+        def opened(uri: str) -> OpenTable:
+            return OpenTable(faulty_table_store(open_store(uri), self.decide))
+
+        with patch.context() as inside:
+            inside.setattr(OpenTable, "beside", lambda _, place: opened(place))
+            Table(opened(self._uri)).branch("c")
+
+
+def test_a_branch_whose_maker_died_while_a_vacuum_deleted_its_files_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = branched(tmp_path)[0].uri
+    with pytest.raises(Crashed):
+        Maker(uri, fault=Fault("crash_after")).run(monkeypatch)
+    with pytest.raises(TableNotFoundError, match=r"process that began to make one died.*make it again"):
+        Table.open(f"{uri}@c")
+    Table.open(uri).branch("c").append(rows_of(30))
+    assert ids(f"{uri}@c") == [1, 2, 3, 5, 6, 30]
+
+
+def test_a_branch_whose_maker_died_is_used_if_no_vacuum_took_anything_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = branched(tmp_path)[0].uri
+    monkeypatch.setattr(Maker, "decide", lambda _, call: Fault("crash_after") if "put" in call.operation else None)
+    with pytest.raises(Crashed):
+        Maker(uri).run(monkeypatch)
+    Table.open(uri).delete("id = 9")
+    vacuum(uri)
+    assert ids(f"{uri}@c") == TABLE
+
+
+def test_who_throws_away_a_branch_that_a_vacuum_broke_leaves_what_others_wrote_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = branched(tmp_path)[0].uri
+    branch = f"{uri}/_branches/c"
+    with pytest.raises(ConflictError, match="make the branch again"):  # to its maker
+        Maker(uri, lambda: Table.open(branch).append(rows_of(30))).run(monkeypatch)
+    vacuum(uri)
+    Table.open(branch).rebase()
+    Table.open(branch).publish()
+    assert ids(uri) == [1, 2, 3, 5, 6, 30]
 
 
 def test_another_engine_refuses_a_branch_that_a_vacuum_deleted(tmp_path: Path) -> None:

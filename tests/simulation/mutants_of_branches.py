@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from txlog.branch import branch_work, creation, ending, rebase, vacuum
+from txlog.branch import branch_work, creation, ending, known, rebase, vacuum
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import Carried
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -68,6 +68,12 @@ def overlooks_a_vacuum_during_a_rebase(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rebase, "removed_meanwhile", lambda table, base, known: [])
 
 
+def takes_a_branch_for_whole_whose_maker_died(patch: pytest.MonkeyPatch) -> None:
+    """A branch that names files which a vacuum deleted before it knew of the branch is opened by its name."""
+    for module in (known, creation):
+        patch.setattr(module, "lost_before_it_was_whole", lambda *_: None)
+
+
 def forgets_what_a_rebase_is_about_to_name(patch: pytest.MonkeyPatch) -> None:
     """A vacuum deletes files that a rebase has found live, and names a moment later."""
     patch.setattr(vacuum, "_read_by_rebase", lambda table, branch: iter(()))
@@ -97,6 +103,7 @@ BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (begins_with_other_files, "branch-that-is-discarded-and-made"),
         (lets_a_vacuum_forget_what_a_branch_reads, "branch-that-is-kept-beside-a-vacuum"),
         (overlooks_a_vacuum_during_a_rebase, "branch-that-is-rebased-beside-a-vacuum"),
+        (takes_a_branch_for_whole_whose_maker_died, "branch-whose-maker-dies-beside-a-vacuum"),
         (forgets_what_a_rebase_is_about_to_name, "branch-that-is-rebased-at-once-beside-a-vacuum"),
         (deletes_a_branch_without_closing_it, "branch-that-is-written-after-its-end-beside-a-vacuum"),
         (closes_a_branch_over_what_was_written, "branch-that-is-written-after-its-end-beside-a-vacuum"),

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, MutableMapping
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.branch.base_files import differing, removed_meanwhile
+from txlog.branch.base_files import differing, lost_before_it_was_whole, removed_meanwhile
 from txlog.branch.ending import end
 from txlog.branch.known import PROPERTY, Origin, begun, info_of, is_closed, origin_of, remember_table
 from txlog.branch.numbers import NUMBERS, ROW_IDS, first_numbers
@@ -26,7 +26,6 @@ from txlog.core.format.features import DELETED_BRANCH, check_can_read, without_f
 from txlog.core.format.file_columns import FILES_SCHEMA
 from txlog.core.format.identity import identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
-from txlog.core.versions.files import DeltaLog
 from txlog.errors import (
     CommitStateUnknownError,
     ConflictError,
@@ -58,7 +57,7 @@ __all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
 AS_ACTIONS_MAX = 300
 """A branch of more files begins with a checkpoint, whose cost for each file is a tenth of an action's."""
 
-_LAST_MADE: Final[MutableMapping[OpenTable, dict[str, DeltaLog]]] = WeakKeyDictionary()
+_LAST_MADE: Final[MutableMapping[OpenTable, dict[str, Any]]] = WeakKeyDictionary()
 """The logs of the branches that a handle of a table made last, by name, for what they know."""
 _LAST_MADE_MAX = 8
 
@@ -87,7 +86,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
         check_can_read(base.protocol, base.metadata)
     branch, there = _branch_there(table, newest, checked)
     if there is not None:
-        _require_finished(newest, branch, there[0], checked)
+        _require_finished(table, newest, branch, there[0], checked)
     files = _files_of(table, newest, base)
     numbers, row_ids = first_numbers(table, newest, branch=checked, base_version=base.version)
     origin = Origin(
@@ -99,6 +98,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
         made_at=0,
         own_version=0,
         created_ms=ambient.now_ms(),
+        known=newest.version,
         numbers=numbers,
         row_ids=row_ids,
     )
@@ -111,7 +111,7 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
             branch.vouch(branch.known_state(), base)
             remember_table(branch, table)
             _remember(table, checked, branch)
-            _require_kept(table, base, newest, branch)
+            _require_kept(table, base, newest, branch, origin.id)
             return branch
         there = _there(table, newest, branch)
 
@@ -127,12 +127,15 @@ def _check_kind(table: OpenTable, newest: TableState) -> None:
         raise InvalidInputError("a branch has no branches of its own: make one of the table", table=table.uri)
 
 
-def _require_finished(newest: TableState, branch: OpenTable, there: TableState, name: str) -> None:
+def _require_finished(table: OpenTable, newest: TableState, branch: OpenTable, there: TableState, name: str) -> None:
     origin = origin_of(there)
     if origin is None:
         raise TableExistsError("there is a table here that is no branch: choose another name", table=branch.uri)
     known = info_of(newest, branch, there, origin)
     if known.status == "open" and (known.published_version is None or known.published_version < known.version):
+        is_first = there.version == origin.made_at
+        if is_first and lost_before_it_was_whole(table, newest, branch, there, origin.known, origin.places):
+            return
         raise TableExistsError(
             f"there is a branch {name!r} from version {known.base_version} already, with versions that are not"
             " published: open it, publish or discard it, or choose another name",
@@ -211,15 +214,15 @@ def _files_of(table: OpenTable, newest: TableState, base: TableState) -> pa.Tabl
     return files
 
 
-def _require_kept(table: OpenTable, base: TableState, known: TableState, branch: OpenTable) -> None:
-    """Raises ConflictError, and throws the new branch away, if a vacuum may have deleted files of it before they were
-    its own."""
+def _require_kept(table: OpenTable, base: TableState, known: TableState, branch: OpenTable, made: str) -> None:
+    """Raises ConflictError if a vacuum may have deleted files of the new branch before they were its own, and throws it
+    away, unless somebody has written to it by now, or has made another one."""
     gone = removed_meanwhile(table, base, known)
     if not gone:
         return
     state = branch.log.newest_state()
     origin = origin_of(state)
-    if origin is not None:
+    if origin is not None and origin.id == made and origin.made_at == state.version:
         end(branch, state, origin, "DISCARD BRANCH")
     detail = f"or an earlier commit began a vacuum that may have deleted {gone[0].path} before it was the branch's"
     version = table.log.newest_state().version
@@ -273,7 +276,7 @@ def _commit(
                 f"another writer made the branch {origin.name!r} first: open it, or choose another name",
                 table=branch.uri,
             )
-        _require_finished(table.log.newest_state(), branch, branch.log.newest_state(), origin.name)
+        _require_finished(table, table.log.newest_state(), branch, branch.log.newest_state(), origin.name)
         return None
     return done if done == origin.own_version else None
 

@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
+from txlog.branch.base_files import is_there, lost_before_it_was_whole
 from txlog.branch.places import FOLDER, Places, place_of, require_no_branch, table_of
 from txlog.core.format.actions import AddFile, Metadata, RemoveFile, SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.format.paths import resolve_data_path
 from txlog.core.format.properties import PropertyRule
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.extend import OpenTable, TableState
@@ -89,6 +89,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
             day; None if none is under way.
         reads_since_ms: When that rebase began, ms since the epoch.
         is_closed: Whether a vacuum of the table deletes what is left of it, so that nobody writes to it any more.
+        known: The newest version of the table that its maker knew; None if an older release made the branch.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     reads: int | None = None
     reads_since_ms: int = 0
     is_closed: bool = False
+    known: int | None = None
 
     @property
     def places(self) -> Places:
@@ -257,6 +259,17 @@ def branch_named(table: OpenTable, name: str) -> OpenTable:
             f"{table.uri} has no branch {name!r}; open branches: {known}. Make one by {MAKE_ONE}",
             table=branch.uri,
         )
+    origin = origin_of(state)
+    assert origin is not None
+    if state.version == origin.made_at:
+        newest = table.log.newest_state()
+        lost = lost_before_it_was_whole(table, newest, branch, state, origin.known, origin.places)
+        if lost is not None:
+            raise TableNotFoundError(
+                f"{table.uri} has no branch {name!r}: the process that began to make one died, while a vacuum deleted"
+                f" {lost}, which the branch names. Nobody has written to it: make it again by {MAKE_ONE}",
+                table=branch.uri,
+            )
     return branch
 
 
@@ -315,15 +328,7 @@ def _is_all_gone(branch: OpenTable) -> bool:
     commits = _commits(branch)
     adds = (each for name in commits for each in branch.log.read_commit(version_of(name)).actions)
     own = [each.path for each in adds if type(each) is AddFile and Places.is_own(each.path)]
-    return bool(own) and not any(_is_there(branch, path) for path in own)
-
-
-def _is_there(branch: OpenTable, path: str) -> bool:
-    try:
-        branch.store.files.stat(resolve_data_path(path).path)
-    except NotFoundError:
-        return False
-    return True
+    return bool(own) and not any(is_there(branch, path) for path in own)
 
 
 def _commits(branch: OpenTable) -> list[str]:

@@ -6,6 +6,7 @@ In: a `Session` of a scenario whose ``grouped`` is "branched" (the branch is the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,13 @@ import orjson
 from msgspec.structs import replace
 
 from explorer.versions import InvariantBroken
-from txlog.branch.known import PROPERTY
+from txlog.branch.known import PROPERTY, branch_named
 from txlog.branch.places import place_of
 from txlog.core import ambient
 from txlog.core.store import ObjectMeta
 from txlog.core.store._table_store import TableStore
 from txlog.core.versions import OpenTable
-from txlog.errors import CommitStateUnknownError, TxlogError
+from txlog.errors import CommitStateUnknownError, TableNotFoundError, TxlogError
 from txlog.table import Table
 from txlog.testing.faults import FaultyFileStore
 
@@ -35,6 +36,7 @@ __all__ = [
     "BranchBook",
     "append_to_branch",
     "append_to_table",
+    "begin_branch",
     "branch_of",
     "discard_and_vacuum",
     "discard_branch",
@@ -45,6 +47,7 @@ __all__ = [
     "rebase_branch",
     "remove_and_vacuum",
     "remove_and_vacuum_at_once",
+    "remove_first_and_vacuum_at_once",
     "remove_from_table",
     "vacuum_table",
 ]
@@ -152,6 +155,28 @@ def make_branch(session: Session) -> None:
     _do(session, "make", lambda table: table.branch(NAME))
 
 
+def begin_branch(session: Session) -> None:
+    """Make the branch, and die when its first version is there."""
+
+    def make(table: Table) -> None:
+        log: Any = table._open_table.store.log.beside[place_of(table.uri, NAME)].log  # type: ignore[attr-defined]
+        put = log.put_if_absent
+
+        def put_and_die(*given: Any) -> None:
+            put(*given)
+            raise _Died
+
+        log.put_if_absent = put_and_die
+        table.branch(NAME)
+
+    with contextlib.suppress(_Died):
+        _do(session, "make", make)
+
+
+class _Died(BaseException):
+    """A process is no more."""
+
+
 def append_to_branch(session: Session, *, times: int = 1) -> None:
     """Append a file to the branch, as any Delta writer may."""
     for _ in range(times):
@@ -228,6 +253,13 @@ def remove_and_vacuum_at_once(session: Session) -> None:
     _do(session, "vacuum", lambda table: table.vacuum(0, force=True))
 
 
+def remove_first_and_vacuum_at_once(session: Session) -> None:
+    """Remove the first file of the table, and vacuum so that nothing is kept, a minute later."""
+    remove_from_table(session)
+    session.let_pass(60_000)
+    _do(session, "vacuum", lambda table: table.vacuum(0, force=True))
+
+
 def end_branch(run: Run) -> None:
     """Somebody publishes what is left, if there is a branch, and all is whole."""
     from explorer.session import Actor, Clock, Session
@@ -237,6 +269,8 @@ def end_branch(run: Run) -> None:
         table = _table(session)
         status = [each.status for each in table.branches()]
         is_there = bool(_worlds(run)[1].ledger.versions)
+        if is_there and status == ["open"]:
+            _make_again_if_refused(run, table)
         if run.scenario.trimmed:  # a vacuum may have deleted what was left
             run.branches.check_files(*_worlds(run))
         elif is_there != bool(status):
@@ -248,6 +282,17 @@ def end_branch(run: Run) -> None:
                 raise InvariantBroken(_ONCE, f"nobody can publish what is left: {error}") from error
     run.check()
     run.branches.check_answers(*_worlds(run))
+
+
+def _make_again_if_refused(run: Run, table: Table) -> None:
+    """A branch whose maker died before it was whole is refused by its name, unless somebody was told of it."""
+    try:
+        branch_named(table._open_table, NAME)
+    except TableNotFoundError as refused:
+        if any(each.what == "make" and each.answer == "done" for each in run.branches.all):
+            raise InvariantBroken("acknowledged implies present", str(refused)) from refused
+        table.branch(NAME)
+        run.check()
 
 
 # --- steps ------------------------------------------------------------------------------------------------------

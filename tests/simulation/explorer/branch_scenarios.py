@@ -10,6 +10,7 @@ from functools import partial
 from explorer.branch_programs import (
     append_to_branch,
     append_to_table,
+    begin_branch,
     discard_and_vacuum,
     discard_branch,
     make_branch,
@@ -18,6 +19,7 @@ from explorer.branch_programs import (
     rebase_branch,
     remove_and_vacuum,
     remove_and_vacuum_at_once,
+    remove_first_and_vacuum_at_once,
     remove_from_table,
     vacuum_table,
 )
@@ -45,6 +47,7 @@ _BESIDE_VACUUMS = tuple(
         ("that-is-rebased-at-once", (rebase_branch, remove_and_vacuum_at_once), 0, "branched"),
         ("whose-rebase-dies", (rebase_branch, remove_and_vacuum_at_once), 1, "branched"),
         ("that-is-made", (make_branch, remove_and_vacuum), 0, "unbranched"),
+        ("whose-maker-dies", (begin_branch, remove_first_and_vacuum_at_once), 0, "unbranched"),
         ("that-is-discarded-and-made", (discard_branch, make_branch, vacuum_table), 0, "branched"),
         ("that-is-written-after-its-end", (append_to_branch, discard_and_vacuum), 0, "branched"),
         ("that-is-made-after-its-end", (make_branch, append_to_branch, discard_and_vacuum), 0, "branched"),
