@@ -300,6 +300,7 @@ first_value(n)|last_value(n)|nth_value(n, 2)|sum(n)|sum(m)|avg(n)|avg(m)|count(*
 last(n, true)|any_value(n)|mean(n)|collect_list(n)|count_if(b)|bool_or(b)|lag(upper(t2))|sum(length(s))|max_by(s, n)|lag(m, 1, 0)
 """
 WINDOW = """
+count(*) OVER (ORDER BY dt RANGE BETWEEN INTERVAL 7 DAYS PRECEDING AND CURRENT ROW)
 sum(p) OVER (PARTITION BY g ORDER BY n RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)|sum(p) OVER (ORDER BY n DESC RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)
 count(*) OVER (ORDER BY k RANGE BETWEEN UNBOUNDED PRECEDING AND 5 FOLLOWING)|count(*) OVER (ORDER BY i RANGE 2 PRECEDING)
 max(n) OVER (PARTITION BY g ORDER BY p RANGE BETWEEN 1 FOLLOWING AND 3 FOLLOWING)|count(*) OVER (ORDER BY y RANGE BETWEEN 200 PRECEDING AND CURRENT ROW)
@@ -324,7 +325,7 @@ SELECT id, q.k, q.v FROM t LATERAL VIEW stack(2, 'n', n, 'p', p) q AS k, v WHERE
 SELECT t.id, e.x FROM t LEFT JOIN LATERAL explode(a) AS e(x) WHERE id < 9 ORDER BY 1, 2|SELECT explode(a) AS v, count(*) FROM t GROUP BY v ORDER BY 1|SELECT * FROM posexplode(array('a', 'b'))|SELECT id, posexplode_outer(a) AS (p1, v) FROM t WHERE id < 9 ORDER BY id, p1
 SELECT g, p FROM t WHERE id < 12 ORDER BY ALL|SELECT g, p FROM t WHERE id < 12 ORDER BY ALL DESC NULLS LAST|SELECT g, coalesce(CAST(p AS STRING), 'total') AS p, count(*) AS c FROM t GROUP BY ROLLUP(g, p) ORDER BY g, p, c
 SELECT upper(t2) AS t2, count(*) AS c FROM t GROUP BY t2 ORDER BY t2, c|SELECT -p AS p, count(*) AS c FROM t GROUP BY p ORDER BY p|SELECT g, p, grouping_id() AS q, count(*) FROM t GROUP BY CUBE(g, p) ORDER BY g, p, q
-SELECT g, grouping_id(g), grouping(g) FROM t GROUP BY ROLLUP(g) ORDER BY g
+SELECT g, grouping_id(g), grouping(g) FROM t GROUP BY ROLLUP(g) ORDER BY g|SELECT id, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW) AS c FROM t ORDER BY id
 SELECT id FROM t WHERE id < 20 ORDER BY n, id|SELECT id FROM t WHERE id < 20 ORDER BY n DESC, id|SELECT id FROM t ORDER BY d, id
 SELECT id FROM t ORDER BY s, id|SELECT id FROM t ORDER BY n NULLS LAST, id|SELECT id FROM t ORDER BY b, id|SELECT id FROM t ORDER BY m DESC, id
 SELECT d, count(*) AS c FROM t WHERE d = 0 OR isnan(d) GROUP BY d ORDER BY c, d|SELECT DISTINCT d FROM t WHERE d = 0

@@ -30,6 +30,7 @@ SILENT = ("value", "type", "name", "accepted")
 ALWAYS = (
     *("-0.0", "INTERVAL 1 DAY + dt", "CASE WHEN NULL THEN 1 ELSE 2 END", "EXTRACT(UPPER FROM s)", "unix_timestamp(ts)"),
     "ts + INTERVAL '1 02:03:04' DAY TO SECOND",
+    "count(*) OVER (ORDER BY dt RANGE BETWEEN INTERVAL 7 DAYS PRECEDING AND CURRENT ROW)",
     *(
         "ts - tu > INTERVAL 1 DAY",
         "ts + INTERVAL '1' HOUR * n",

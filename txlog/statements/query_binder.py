@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from txlog.core.format.schema import (
     BOOLEAN,
+    DATE,
     INTEGER,
     LONG,
     VOID,
@@ -397,7 +398,7 @@ class Binder:
             raise Unsupported(f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported")
         is_lateral = isinstance(node.this, exp.Lateral)
         if is_lateral and side and isinstance(node.this.this, exp.Anonymous):  # Spark leaves out rows without any
-            raise Unsupported(f"{side} JOIN LATERAL of a function is not supported: write LATERAL VIEW OUTER; it")
+            raise Unsupported(f"{side} JOIN LATERAL of a function is not supported: write LATERAL VIEW OUTER")
         text, relation = self.relation(node.this, scope if is_lateral else scope.outer, common)
         self._note_optional(side, scope.relations, relation)
         left = list(scope.visible())
@@ -906,6 +907,10 @@ class Binder:
             counts = [int(side.split()[0]) for side in sides if side[:1].isdigit()]
             if not all(fit(count, keys[0].type).exact for count in counts):
                 raise Unsupported(f"a RANGE of numbers that are no {type_name(keys[0].type)} is not supported")
+        if any(side.startswith("INTERVAL") for side in sides):
+            types = [] if order is None else [self.value(each.this, scope).type for each in order.expressions]
+            if kind != "RANGE" or types != [DATE]:
+                raise Unsupported("a frame of days that is no RANGE of one date in ORDER BY is not supported")
         return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
 
 

@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 
+_DAYS = {"DAY": 1, "WEEK": 7}
+
+
 class Unsupported(Exception):
     """A part of a query that nothing here computes as Spark does."""
 
@@ -158,12 +161,22 @@ def bound_of_frame(value: Any, side: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Interval):
+            return f"INTERVAL {_days_of(value)} DAYS {str(side).upper()}"
         number = ordinal_of(value)
         if number is None:
             raise Unsupported(f"a frame from {value.sql(dialect='spark')} is not supported")
         return f"{number} {str(side).upper()}"
     word = str(value).upper()
     return word if word == "CURRENT ROW" else f"{word} {str(side).upper()}"
+
+
+def _days_of(interval: exp.Interval) -> int:
+    size = _DAYS.get(str(interval.args.get("unit")).upper().removesuffix("S"))
+    count = str(getattr(interval.this, "this", ""))
+    if size is None or not count.isdigit():
+        raise Unsupported(f"a frame from {interval.sql(dialect='spark')} is not supported: write whole days")
+    return int(count) * size
 
 
 def as_group(text: str, data_type: DataType) -> str:

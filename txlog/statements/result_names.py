@@ -404,6 +404,8 @@ def _frame(name: str, spec: Any, *, is_ordered: bool) -> str:
 def _side(value: Any, side: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, exp.Interval):
+        return f"{_interval(value)[0]} {str(side).upper()}"
     word = value.sql() if isinstance(value, exp.Expression) else str(value).upper()
     return word if word == "CURRENT ROW" else f"{word} {str(side).upper()}"
 
