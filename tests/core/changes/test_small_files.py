@@ -13,6 +13,7 @@ import pytest
 
 import txlog
 from txlog.audit.verify import verify_table
+from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _row_work as row_work
 from txlog.core.changes.tasks import _small_files as small_files
 from txlog.core.reading import _scan_task as scan_task
@@ -115,9 +116,14 @@ def test_a_file_whose_rows_take_much_memory_is_read_alone(tmp_path: Path, monkey
     assert sorted(tuple(row.values()) for row in found) == sorted((d, id, 7 if v == 2 else v) for d, id, v in rows)
 
 
-def test_a_change_without_a_condition_reads_small_files_without_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [4, 1 << 14])
+def test_new_rows_that_need_no_column_of_the_old_ones_are_made_for_all_files_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(rewrite, "_FEW_ROWS", at_once)
     table, rows = made(tmp_path, VECTORS)
     assert table.update({"day": txlog.lit("c"), "id": 1, "v": 2}).metrics.rows_updated == len(rows)
+    assert table.to_arrow().select(["day", "id", "v"]).to_pylist() == [{"day": "c", "id": 1, "v": 2}] * len(rows)
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])

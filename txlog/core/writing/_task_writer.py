@@ -91,6 +91,7 @@ class TaskWriter:
         self._conformer: Conformer | Completer | None = None
         self._guard = _guard(plan)
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
+        self._partition_names = plan.physical_partition_columns
         self._layout = layout_of(files, plan, task)
         self._data_columns = list(self._layout.file_format.columns)
         self._lanes: dict[PartitionKey | int, PartitionWriter] = {}
@@ -271,7 +272,7 @@ class TaskWriter:
     def _lane(self, key: PartitionKey) -> PartitionWriter:
         lane = self._lanes.get(key)
         if lane is None:
-            values = dict(zip(self._plan.physical_partition_columns, key, strict=True))
+            values = dict(zip(self._partition_names, key, strict=True))
             lane = self._lanes[key] = PartitionWriter(
                 self._layout, len(self._lanes), partition_directory(values), values
             )

@@ -337,6 +337,10 @@ class FileRewriter:
         self, items: Sequence[tuple[MatchedFile, NDArray[np.uint64]]], apply: Apply
     ) -> Iterator[pa.RecordBatch]:
         """The new versions of some rows of each file."""
+        if not self._operation.image_fields and self._rows.ids is None:  # they are made from the source alone
+            for few in _few_at_once(items):
+                yield from self._images_at(None, few)
+            return
         held, others = self._in_memory(items, self._operation.image_fields)
         for joined, some in held:
             yield from self._images_together(joined, some)
@@ -359,17 +363,22 @@ class FileRewriter:
 
     def _images_together(self, joined: pa.RecordBatch, held: Sequence[_RowsInMemory]) -> Iterator[pa.RecordBatch]:
         """The new versions of some rows of files that were read together."""
-        hits = MatchedRows.of_files(
-            [
-                each.file.hits
-                if len(each.positions) == len(each.file.hits.positions)
-                else each.file.hits.at(np.searchsorted(each.file.hits.positions, each.positions))
-                for each in held
-            ]
-        )
         names = [field.name for field in self._operation.image_fields]
         at = from_numbers(np.concatenate([each.places for each in held]))
-        for batch, _ in self._operation.images(joined.select(names).take(at) if names else None, hits):
+        rows = joined.select(names).take(at) if names else None
+        yield from self._images_at(rows, [(each.file, each.positions) for each in held])
+
+    def _images_at(
+        self, rows: pa.RecordBatch | None, items: Sequence[tuple[MatchedFile, NDArray[np.uint64]]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The new versions of ``rows``, which are at these positions of these files."""
+        hits = [
+            each.hits
+            if len(positions) == len(each.hits.positions)
+            else each.hits.at(np.searchsorted(each.hits.positions, positions))
+            for each, positions in items
+        ]
+        for batch, _ in self._operation.images(rows, MatchedRows.of_files(hits)):
             yield batch
 
     def _images_or_stream(self, item: tuple[MatchedFile, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
@@ -581,6 +590,22 @@ class FileRewriter:
         if not _are_small(touched):
             return parallel_map
         return partial(parallel_map, threads=_SMALL_AT_ONCE) if self._are_requests else map
+
+
+def _few_at_once(
+    items: Sequence[tuple[MatchedFile, NDArray[np.uint64]]],
+) -> Iterator[list[tuple[MatchedFile, NDArray[np.uint64]]]]:
+    """Positions in files: those of a file with many alone, others together as long as they are few."""
+    some: list[tuple[MatchedFile, NDArray[np.uint64]]] = []
+    room_rows = _FEW_ROWS
+    for each in items:
+        room_rows -= len(each[1])
+        if some and room_rows < 0:
+            yield some
+            some, room_rows = [], _FEW_ROWS - len(each[1])
+        some.append(each)
+    if some:
+        yield some
 
 
 def _are_small(touched: Sequence[MatchedFile]) -> bool:
