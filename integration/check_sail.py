@@ -181,7 +181,7 @@ def test_errors_keep_their_type(spark: SparkSession, path: str) -> None:
     with pytest.raises(Exception, match="small") as written:
         save(numbered(spark, 20), path)
     assert isinstance(typed_error(written), txlog.InvalidInputError)
-    with pytest.raises(txlog.InvalidInputError, match="more than one row"):
+    with pytest.raises(txlog.InvalidInputError, match="several rows of the source have the same key"):
         txlog.spark.upsert(spark, path, numbered(spark, 2).union(numbered(spark, 2)), "id")
     assert ids(path) == [0, 1]
 
