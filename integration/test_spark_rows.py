@@ -364,7 +364,9 @@ def test_errors_of_tasks_are_txlogs_own(
 ) -> None:
     uri = table.uri
     good = spark.createDataFrame([(1, "a", 7)], "id long, day string, v int")
-    with pytest.raises(txlog.InvalidInputError, match=r"several rows of the source have the same key \(1 such key\), for example id=1"):
+    with pytest.raises(
+        txlog.InvalidInputError, match=r"several rows of the source have the same key \(1 such key\), for example id=1"
+    ):
         txlog.spark.upsert(spark, uri, good.union(good), ["id"])
     with pytest.raises(txlog.InvalidInputError, match=r"key \(day\) of 1 rows"):
         txlog.spark.upsert(spark, uri, spark.createDataFrame([(1, None, 7)], good.schema), ["day"])
