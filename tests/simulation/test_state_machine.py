@@ -412,7 +412,7 @@ class TableMachine(RuleBasedStateMachine):
     def another_reader_agrees(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for parent, objects in (("_delta_log", self.log.objects), (".", self.files.objects)):
-                for name, (body, _) in objects.items():
+                for name, (body, _) in [*objects.items()]:  # what follows a commit may still write
                     path = Path(folder) / parent / name
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(body)
