@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
@@ -56,3 +57,16 @@ def values(watched: Watched) -> dict[int, int]:
     found = watched.rows()
     assert len({row[0] for row in found}) == len(found), "each key once"
     return {row[0]: row[2] for row in found}
+
+
+def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Gets the columns of each read of a data file."""
+    read: list[tuple[str, ...]] = []
+    iter_batches = pq.ParquetFile.iter_batches
+
+    def noted(self: Any, rows: int, groups: Any, columns: list[str], **options: Any) -> Any:
+        read.append(tuple(columns))
+        return iter_batches(self, rows, groups, columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    return read

@@ -45,10 +45,10 @@ join pg_catalog.pg_class c on c.oid = p.relid join pg_catalog.pg_namespace n on 
 where p.isleaf and c.relkind <> 'p' order by 1
 """
 _ENTRIES = """
-select coalesce(r.oid, {of_schema}p.oid)
+select c.oid, coalesce(r.oid, {of_schema}p.oid)
 from pg_catalog.pg_publication p cross join pg_catalog.pg_class c
 left join pg_catalog.pg_publication_rel r on r.prpubid = p.oid and r.prrelid = c.oid{schemas}
-where p.pubname = %s and c.oid = %s
+where p.pubname = %s and c.oid = any(%s)
 """
 _SCHEMAS = """
 left join pg_catalog.pg_publication_namespace n on n.pnpubid = p.oid and n.pnnspid = c.relnamespace"""
@@ -109,7 +109,8 @@ class SourceTables:
         if lacking:
             _publish(self._queries, publication, lacking, exists=there is not None)
         self._publication = publication
-        return [table._replace(entry=self.entry(table.number)) for table in found]
+        entries = self.entries([table.number for table in found])
+        return [table._replace(entry=entries.get(table.number, 0)) for table in found]
 
     def left_out(self, publication: str, found: Sequence[SourceTable]) -> list[tuple[str, str]]:
         """The tables of the publication, as schema and name, that are not among these."""
@@ -150,13 +151,12 @@ class SourceTables:
         """The partitions of a table that have rows of their own, by name."""
         return tuple(name for (name,) in self._queries.rows(_PARTITIONS, number))
 
-    def entry(self, number: int) -> int:
-        """The number of a table's entry in the publication: its own, that of its schema, or of all tables. 0
-        for a table that is gone."""
+    def entries(self, numbers: Sequence[int]) -> dict[int, int]:
+        """The number of each table's entry in the publication: its own, that of its schema, or of all tables. A table
+        that is gone has none."""
         has_schemas = self._queries.server_version >= _COLUMN_LISTS
         text = _ENTRIES.format(of_schema="n.oid, " if has_schemas else "", schemas=_SCHEMAS if has_schemas else "")
-        found = self._queries.rows(text, self._publication, number)
-        return int(found[0][0]) if found else 0
+        return dict(self._queries.rows(text, self._publication, [*numbers]))
 
     def _key(self, number: int, identity: object) -> tuple[tuple[str, ...], bool]:
         """The columns of the key, and whether it is checked at once."""

@@ -223,7 +223,7 @@ class Transactions:
         lost = None
         if table.state.number not in (0, relation.number):
             lost = f"{name} was dropped and made again"
-        elif table.state.entry and sources.entry(relation.number) not in (0, table.state.entry):  # 0: it is gone
+        elif sources.entries([relation.number]).get(relation.number, table.state.entry) != table.state.entry:
             lost = f"{name} was taken out of the publication"
         if lost is not None:
             raise SchemaMismatchError(f"{lost}: mirror it from a new snapshot: txlog mirror ... --resync {name}")

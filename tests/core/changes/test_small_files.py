@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from tests.watched import noted_reads
 from txlog.audit.verify import verify_table
 from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _row_work as row_work
@@ -146,13 +146,6 @@ def test_only_the_columns_of_the_condition_are_read_where_few_files_match(
 ) -> None:
     monkeypatch.setattr(row_work, "_TRIED", 1)
     table, _ = made(tmp_path, {})
-    read: list[tuple[str, ...]] = []
-    iter_batches = pq.ParquetFile.iter_batches
-
-    def noted(self: Any, rows: int, groups: Any, columns: list[str], **options: Any) -> Any:
-        read.append(tuple(columns))
-        return iter_batches(self, rows, groups, columns, **options)
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    read = noted_reads(monkeypatch)
     table.update({"id": 7}, "v % 2 = 3")
     assert [len(columns) for columns in read] == [2, 1, 1, 1, 1, 1]

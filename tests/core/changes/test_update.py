@@ -16,6 +16,7 @@ import pytest
 
 import txlog
 from tests.other_writers import commit_files
+from tests.watched import noted_reads
 from txlog.audit.verify import verify_table
 from txlog.core.changes.plan import MergeBuilder
 from txlog.core.changes.tasks import _row_work as row_work
@@ -56,19 +57,6 @@ def test_an_update_sets_the_values_of_matched_rows_and_keeps_all_others(
     reported = table.history(1)[0]
     assert (reported["operation"], reported["operationMetrics"]["numUpdatedRows"]) == ("UPDATE", "2")
     assert orjson.loads(reported["operationParameters"]["predicate"]) == ["(x > 1.0 AND day = 'a')"]
-
-
-def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Gets the columns of each read of a data file."""
-    read: list[tuple[str, ...]] = []
-    iter_batches = pq.ParquetFile.iter_batches
-
-    def noted(self: Any, rows: int, groups: Any, columns: list[str], **options: Any) -> Any:
-        read.append(tuple(columns))
-        return iter_batches(self, rows, groups, columns, **options)
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
-    return read
 
 
 @MODES
