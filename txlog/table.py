@@ -1874,8 +1874,8 @@ class Table(Readable, metaclass=Hinted):
         """The branches, by name.
 
         Returns:
-            For each branch its ``name``, ``uri``, newest ``version``, ``base_version``, ``status`` ("open", "published"
-            or "discarded") and when it was ``created``.
+            For each branch its ``name``, ``uri``, newest ``version``, ``base_version``, ``status`` ("open",
+            "published", "discarded" or "broken") and when it was ``created``.
 
         Raises:
             CorruptLogError: The log of a branch is damaged.

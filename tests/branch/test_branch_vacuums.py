@@ -14,9 +14,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
+from typer.testing import CliRunner
 
 import txlog
 from txlog import Table
+from txlog.cli.app import app
 from txlog.core.store import open_store
 from txlog.core.versions import OpenTable
 from txlog.errors import ConflictError, CorruptLogError, TableNotFoundError, TxlogError, UnsupportedFeatureError
@@ -339,6 +341,27 @@ def test_a_branch_whose_maker_died_while_a_vacuum_deleted_its_files_is_made_agai
         Table.open(f"{uri}@c")
     Table.open(uri).branch("c").append(rows_of(30))
     assert ids(f"{uri}@c") == [1, 2, 3, 5, 6, 30]
+
+
+@pytest.mark.parametrize("door", ["python", "sql", "command line"])
+def test_a_branch_whose_maker_died_while_a_vacuum_deleted_its_files_is_listed_as_broken_and_discarded(
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = branched(tmp_path)[0].uri
+    with pytest.raises(Crashed):
+        Maker(uri, fault=Fault("crash_after")).run(monkeypatch)
+    statuses = {each.name: each.status for each in Table.open(uri).branches()}
+    assert statuses["c"] == "broken"
+    vacuum(uri)
+    if door == "python":
+        (broken,) = (each for each in Table.open(uri).branches() if each.status == "broken")
+        Table.open(broken.uri).discard()
+    elif door == "sql":
+        txlog.sql(f"alter table delta.`{uri}` drop branch c")
+    else:
+        done = CliRunner().invoke(app, ["discard", f"{uri}@c"])
+        assert done.exit_code == 0, done.output
+    assert {each.name: each.status for each in Table.open(uri).branches()} == {**statuses, "c": "discarded"}
 
 
 def test_a_branch_whose_maker_died_is_used_if_no_vacuum_took_anything_from_it(

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+import txlog
+from txlog.branch.known import broken_branch
+from txlog.branch.places import split_branch
+from txlog.errors import TxlogError
+from txlog.extend import open_table_of
 from txlog.extend.cli import FAILED, CommandCall, of_operation, rows_table
 from txlog.result import WriteResult, counted
 from txlog.result.branches import BranchCheck
@@ -59,7 +66,18 @@ def rebase(call: CommandCall) -> None:
 @of_operation("discard")
 def discard(call: CommandCall) -> None:
     """The URI is that of the branch: ./orders@NAME."""
+    call.uri = _location_to_discard(call)
     call.run(lambda table, done: Text(f"discarded: a vacuum of the table deletes {table.uri}"))
+
+
+def _location_to_discard(call: CommandCall) -> str:
+    """The location of a broken branch, which its name does not open; any other location as it was given."""
+    named = split_branch(call.uri)
+    with contextlib.suppress(TxlogError):  # opening the location says what is wrong
+        if named is not None and not txlog.Table.exists(call.uri, storage_options=call.storage_options):
+            table = txlog.Table.open(named[0], storage_options=call.storage_options)
+            return broken_branch(open_table_of(table), named[1]) or call.uri
+    return call.uri
 
 
 def _checked(found: BranchCheck) -> list[RenderableType]:

@@ -37,6 +37,7 @@ __all__ = [
     "begun",
     "branch_named",
     "branches",
+    "broken_branch",
     "info_of",
     "is_closed",
     "is_commit",
@@ -47,6 +48,7 @@ __all__ = [
     "published_by",
     "published_version",
     "remember_table",
+    "settled_branch",
     "table_and_branch",
     "version_of",
 ]
@@ -214,6 +216,15 @@ def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Orig
     return table, state, origin
 
 
+def settled_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Origin]:
+    """The same, with what a transaction over several tables decided for the branch, if its writer died before it was
+    here. Raises what a commit raises."""
+    table, state, origin = table_and_branch(open_table)
+    if state.is_prepared and open_table.settle(state):
+        return table_and_branch(open_table)
+    return table, state, origin
+
+
 def remember_table(branch: OpenTable, table: OpenTable) -> None:
     """Have what is done with the branch use this handle of its table, which knows the table's newest versions."""
     _TABLES[branch] = table
@@ -261,15 +272,14 @@ def branch_named(table: OpenTable, name: str) -> OpenTable:
         )
     origin = origin_of(state)
     assert origin is not None
-    if state.version == origin.made_at:
-        newest = table.log.newest_state()
-        lost = lost_before_it_was_whole(table, newest, branch, state, origin.known, origin.places)
-        if lost is not None:
-            raise TableNotFoundError(
-                f"{table.uri} has no branch {name!r}: the process that began to make one died, while a vacuum deleted"
-                f" {lost}, which the branch names. Nobody has written to it: make it again by {MAKE_ONE}",
-                table=branch.uri,
-            )
+    lost = _lost(table, table.log.newest_state(), branch, state, origin) if state.version == origin.made_at else None
+    if lost is not None:
+        raise TableNotFoundError(
+            f"{table.uri} has no branch {name!r}: the process that began to make one died, while a vacuum deleted"
+            f" {lost}, which the branch names. Nobody has written to it: make it again by {MAKE_ONE}, or discard it"
+            f" by its location, {branch.uri}",
+            table=branch.uri,
+        )
     return branch
 
 
@@ -307,7 +317,29 @@ def _known(table: OpenTable, newest: TableState, name: str) -> BranchInfo | None
     origin = None if state is None else origin_of(state)
     if state is None or origin is None or origin.is_closed:
         return None
-    return info_of(newest, branch, state, origin)
+    info = info_of(newest, branch, state, origin)
+    if info.status == "open" and _lost(table, newest, branch, state, origin) is not None:
+        return replace(info, status="broken")
+    return info
+
+
+def broken_branch(table: OpenTable, name: str) -> str | None:
+    """The location of a branch that is not opened by its name, since its maker died while a vacuum deleted files of
+    it; None if it is no such branch. Raises StorageError, CorruptLogError."""
+    branch = table.beside(place_of(table.uri, name))
+    state, _ = look_at(branch)
+    origin = None if state is None else origin_of(state)
+    if state is None or origin is None or origin.is_closed:
+        return None
+    lost = _lost(table, table.log.newest_state(), branch, state, origin)
+    return None if lost is None else branch.uri
+
+
+def _lost(table: OpenTable, newest: TableState, branch: OpenTable, state: TableState, origin: Origin) -> str | None:
+    """A file that nobody has any more of a branch to which nobody has written; see `lost_before_it_was_whole`."""
+    if state.version != origin.made_at:
+        return None
+    return lost_before_it_was_whole(table, newest, branch, state, origin.known, origin.places)
 
 
 def _left_of_ended(newest: TableState, branch: OpenTable) -> BranchInfo | None:

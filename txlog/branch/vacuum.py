@@ -38,6 +38,7 @@ __all__ = ["disposable", "needed", "seal"]
 
 _LOG = "_delta_log/"
 _CLOSED_MIN_MS = 24 * 3_600_000
+_UNFINISHED: Final = ("open", "broken")
 _GOING: Final[MutableMapping[OpenTable, dict[str, int]]] = WeakKeyDictionary()
 """The branches whose files vacuums of a table plan to delete, and the newest version that each had then."""
 
@@ -51,7 +52,7 @@ def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callabl
         yield f"published, version {table.log.newest_state().version}", partial(_published, table, origin.places)
         return
     for each in branches(open_table):
-        if each.status == "open":
+        if each.status in _UNFINISHED:
             key = f"{each.name} {each.version} {each.created}"
             branch = open_table.beside(each.uri)
             yield key, partial(_files, branch, cutoff_ms)
@@ -98,7 +99,7 @@ def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[Objec
     known = {each.name: each for each in branches(open_table)}
     for name in names_of(open_table):
         found = known.get(name)
-        if found is not None and found.status == "open":
+        if found is not None and found.status in _UNFINISHED:
             continue
         metas = [meta for page in open_table.store.files.list(f"{FOLDER}/{name}") for meta in page]
         written_ms = max((meta.modified_ms for meta in metas), default=cutoff_ms)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BranchCheck", "BranchInfo", "BranchStatus", "FailedCheck"]
 
-BranchStatus: TypeAlias = Literal["open", "published", "discarded"]
+BranchStatus: TypeAlias = Literal["open", "published", "discarded", "broken"]
 
 
 class BranchInfo(msgspec.Struct, frozen=True):
@@ -26,7 +26,8 @@ class BranchInfo(msgspec.Struct, frozen=True):
         uri: Its location: any Delta reader opens it there.
         version: Its newest version.
         base_version: The version of the table that it began with, or was rebased on.
-        status: "open"; or, if it ended, "published" or "discarded".
+        status: "open"; or, if it ended, "published" or "discarded"; or "broken": the process that was making it died,
+            while a vacuum deleted files that it names. Nobody has written to it: discard it, or make it again.
         created: When it was made, in UTC.
         published_version: The version of the branch up to which the table has its changes; None before the first
             publication.

@@ -10,7 +10,7 @@ from typing import Any
 
 from txlog.core.format.schema import Struct, backquoted, fold_name
 from txlog.core.format.schema_changes import column_path
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, TableNotFoundError
 from txlog.extend import open_table_of
 from txlog.result import WriteResult
 from txlog.statements.changes import (
@@ -73,18 +73,24 @@ def alter(table: Table, change: Change, session: Session) -> Any:
         case CreateBranch(name, version):
             return WriteResult(table.branch(name, version).version, "committed", 1, "")
         case EndBranch(name, action, keep):
-            branch = branch_of(table, name)
+            branch = branch_of(table, name, is_discarded=action == "discard")
             if action == "publish":
                 return branch.publish(keep=keep, user_metadata=note)
             return branch.rebase() if action == "rebase" else branch.discard()
     raise AssertionError(f"no runner for {type(change).__name__}")
 
 
-def branch_of(table: Table, name: str) -> Table:
-    """The branch of a table, opened as the table is."""
+def branch_of(table: Table, name: str, *, is_discarded: bool = False) -> Table:
+    """The branch of a table, opened as the table is; also a broken one, if it is to be discarded."""
     of_table = open_table_of(table)
     given: Any = {"storage_options": of_table.storage_options, "credential_provider": of_table.credential_provider}
-    return Table.open(f"{table.uri}@{name}", time_zone=of_table.time_zone, **given)
+    try:
+        return Table.open(f"{table.uri}@{name}", time_zone=of_table.time_zone, **given)
+    except TableNotFoundError:
+        broken = [each.uri for each in table.branches() if (each.name, each.status) == (name, "broken")]
+        if not is_discarded or not broken:
+            raise
+        return Table.open(broken[0], time_zone=of_table.time_zone, **given)
 
 
 def _spelling(key: str) -> str:
