@@ -180,3 +180,35 @@ def test_branches_in_a_bucket_are_listed_published_and_vacuumed(s3_location: S3L
     assert ids(txlog.Table.open(f"{source.uri}@b-1", **options)) == [*LEFT, 10]
     assert ids(source) == [0, 1, 2, 5, 6, 7, 8, 9, 10, 20]
     assert not verify_table(open_store(source.uri, s3_location.storage_options)).findings
+
+
+@pytest.mark.hunt(part="clones")
+def test_a_branch_in_a_bucket_follows_its_table_and_takes_part_in_transactions(
+    s3_location: S3Location, source: txlog.Table
+) -> None:
+    options = s3_location.storage_options
+    other = txlog.Table.create(f"{s3_location.uri}/other", "id bigint", storage_options=options)
+    branch = source.branch("b")
+    branch.append(rows_of(10))
+    branch.delete("id = 4")
+    source.set_properties({"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"})
+    source.rename_column("p", "q")
+    source.append(rows_of(20).rename_columns(["id", "q"]))
+    branch.rebase()
+    with txlog.transaction([branch, other]) as txn:
+        txn[branch].append(rows_of(11).rename_columns(["id", "q"]))
+        txn[branch].delete("id = 5")
+        txn[other].append(pa.table({"id": [5]}))
+    wanted = [0, 1, 2, 6, 7, 8, 9, 10, 11, 20]
+    seen = txlog.read_together([branch, other, source])
+    assert [sorted(each.to_arrow(["id"])["id"].to_pylist()) for each in seen] == [wanted, [5], [*LEFT, 20]]
+    source.delete("id = 9")
+    source.optimize()
+    source.vacuum(0, force=True)
+    assert ids(txlog.Table.open(f"{source.uri}@b", storage_options=options)) == wanted
+    branch.rebase()
+    branch.publish()
+    again = txlog.Table.open(source.uri, storage_options=options)
+    assert ids(again) == [each for each in wanted if each != 9]
+    assert again.verify().is_sound
+    assert branch.verify().is_sound

@@ -66,3 +66,40 @@ def test_spark_reads_changes_and_vacuums_a_branch_and_reads_what_is_published(
     assert {key: found[key] for key in before} == before
     assert len({*found.values()}) == len(found)
     assert table.verify().is_sound
+
+
+@pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("is_rebased", [False, True], ids=["published", "rebased"])
+def test_spark_reads_a_branch_whose_table_spark_defined_anew(
+    is_rebased: bool, delta: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    properties = {"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"}
+    table = txlog.Table.create(tmp_path / "the table", "id int, p string, gone int", properties=properties)
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "p": ["x"] * 3, "gone": pa.array([7] * 3, pa.int32())})
+    table.append(rows)
+    branch = table.branch("b")
+    branch.append(pa.table({"id": pa.array([4], pa.int32()), "p": ["y"], "gone": pa.array([8], pa.int32())}))
+    branch.delete("id = 1")
+    at = f"delta.`{table.uri}`"
+    delta.sql(f"alter table {at} set tblproperties ('delta.columnMapping.mode' = 'name')")
+    delta.sql(f"alter table {at} rename column p to q")
+    delta.sql(f"alter table {at} drop column gone")
+    delta.sql(f"alter table {at} alter column id type bigint")
+    delta.sql(f"alter table {at} set tblproperties ('delta.enableRowTracking' = 'true')")
+    delta.sql(f"alter table {at} set tblproperties ('delta.enableChangeDataFeed' = 'true')")
+    delta.sql(f"insert into {at} values (1099511627776, 'z')")
+    wanted = [(2, "x"), (3, "x"), (4, "y"), (2**40, "z")]
+    if is_rebased:
+        branch.rebase()
+        assert sorted(map(tuple, read_delta(branch.uri).collect())) == wanted
+        found = row_ids(read_delta(branch.uri))
+        assert len({*found.values()}) == 4
+    version = branch.publish().version
+    assert sorted(map(tuple, read_delta(table.uri).collect())) == wanted
+    published = row_ids(read_delta(table.uri))
+    assert len({*published.values()}) == 4
+    assert not is_rebased or published == found
+    changes = read_delta(table.uri, readChangeFeed="true", startingVersion=version, endingVersion=version)
+    assert sorted((row["id"], row["_change_type"]) for row in changes.collect()) == [(1, "delete"), (4, "insert")]
+    assert table.verify().is_sound
+    assert branch.verify().is_sound

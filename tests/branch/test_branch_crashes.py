@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.test_together import in_doubt
 from txlog import Table
 from txlog.core.store import open_store
 from txlog.core.versions import OpenTable, open_table_of
@@ -119,19 +120,28 @@ def test_a_publication_lands_once_after_every_kind_of_fault(tmp_path: Path, monk
 
 
 @pytest.mark.hunt(part="branches")
+@pytest.mark.parametrize(
+    "properties",
+    [{}, {"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"}],
+    ids=["the same definition", "another definition"],
+)
 def test_a_rebase_that_dies_at_any_call_leaves_the_branch_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    properties: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for count, process in enumerate(processes(ALL_KINDS), 1):
         table, branch = branched(tmp_path / str(count))
+        if properties:
+            table.set_properties(properties)
         process.run(branch.uri, lambda each: each.rebase(), monkeypatch)
         assert ids(branch) in ([2, 3, 4], [2, 3, 4, 9])
         again = Table.open(branch.uri)
         again.rebase()
         assert ids(branch) == [2, 3, 4, 9]
+        assert not process.has_met or again.verify().is_sound
         again.publish()
         assert ids(table) == [2, 3, 4, 9]
         assert publications(Table.open(table.uri)) == 1
+        assert not process.has_met or Table.open(table.uri).verify().is_sound
 
 
 @pytest.mark.parametrize(
@@ -187,6 +197,22 @@ def test_what_a_publication_took_that_landed_after_a_rebase_is_not_published_aga
     branch.append(rows_of(7))
     branch.publish()
     assert ids(table) == [1, 2, 3, 5, *([6] if newer else []), 7, 9]
+
+
+def test_a_publication_has_what_a_transaction_over_several_tables_decided_whose_writer_died(
+    tmp_path: Path, clock: Any
+) -> None:
+    table = Table.create(tmp_path / "t", rows_of().schema)
+    branch = table.branch("b")
+    others = (Table.create(tmp_path / str(n), rows_of().schema) for n in itertools.count())
+    other = next(each for each in others if each.snapshot().table_id > branch.snapshot().table_id)
+    in_doubt([branch, other])
+    again = Table.open(branch.uri)
+    assert again.check("id <> 1").num_rows == 1
+    in_doubt([again, other])
+    again.publish()
+    assert ids(table) == ids(other) == [1, 1]
+    assert [each.status for each in table.branches()] == ["published"]
 
 
 @pytest.mark.parametrize("others", [1, 3])

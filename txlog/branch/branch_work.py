@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
 from txlog.branch.creation import OF_A_BRANCH
-from txlog.branch.known import MAKE_ONE, PROPERTY, Origin, app_id_of, published_by, published_version, table_and_branch
+from txlog.branch.known import MAKE_ONE, PROPERTY, Origin, app_id_of, published_by, published_version, settled_branch
 from txlog.branch.places import Places
 from txlog.core.format.actions import AddFile, Metadata, Protocol, RemoveFile
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.extend import OpenTable, TableState
-from txlog.extend.commits import cached_property, is_same_definition
+from txlog.extend.commits import cached_property, cloned, is_same_definition
 
 __all__ = ["BranchWork", "Definitions", "without_origin", "work_of"]
 
@@ -90,7 +90,10 @@ class BranchWork:
                 net.carry(carried, self._live_of(since, carried))
             first, last = origin.made_at + 1, self.state.version
             commits = self.branch.log.commits_between(first, last) if first <= last else iter(())
-            return changes_of(commits, net, self.state, self.branch.time_zone, since)
+            return changes_of(commits, net, self.state, self.branch.time_zone, since, self._made_as)
+
+    def _made_as(self) -> Metadata:
+        return self.branch.log.state_at(self.origin.made_at).metadata
 
     def _carried(self) -> Carried:
         """What the last rebase carried, less what a publication took that was under way then, and landed after it."""
@@ -147,9 +150,15 @@ class BranchWork:
             return self.table.log.state_at(self.origin.base_version).metadata
         except NotFoundError:  # cleaned up: a branch has all of it that matters
             theirs, first = state.metadata.configuration, self.first_metadata
-            own = {key: value for key, value in theirs.items() if key not in first.configuration or key in OF_A_BRANCH}
-            configuration = {**first.configuration, **own}
-            return replace(state.metadata, schema_string=first.schema_string, configuration=configuration)
+            taken_over = cloned(state, None, OF_A_BRANCH).metadata.configuration
+            own = {key: value for key, value in theirs.items() if key not in taken_over or key in OF_A_BRANCH}
+            configuration = {key: value for key, value in first.configuration.items() if key not in OF_A_BRANCH}
+            return replace(
+                state.metadata,
+                schema_string=first.schema_string,
+                partition_columns=first.partition_columns,
+                configuration={**configuration, **own},
+            )
 
     # --- what forbids it --------------------------------------------------------------------------------------------
 
@@ -173,8 +182,8 @@ class BranchWork:
 
 
 def work_of(open_table: OpenTable) -> BranchWork:
-    """What a branch did up to its newest version. Raises what `table_and_branch` raises."""
-    table, state, origin = table_and_branch(open_table)
+    """What a branch did up to its newest version. Raises what `settled_branch` raises."""
+    table, state, origin = settled_branch(open_table)
     return BranchWork(table, table.log.newest_state(), open_table, state, origin)
 
 

@@ -10,26 +10,26 @@ the table has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import orjson
 
+from txlog.branch.conditions import BranchCondition
 from txlog.branch.places import Places
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol, RemoveFile
-from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.column_mapping import mapping_mode, physical_name, schema_of
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, Struct
-from txlog.errors import CorruptLogError, InvalidInputError
+from txlog.errors import CorruptLogError
 from txlog.extend import TableState
-from txlog.extend.commits import Predicate, parse_predicate
+from txlog.extend.commits import Predicate
 
 __all__ = [
     "CARRIED",
     "REBASE",
     "BranchChanges",
-    "BranchDelete",
     "Carried",
     "NetFiles",
     "TouchedFile",
@@ -60,13 +60,6 @@ class TouchedFile(msgspec.Struct):
     after: AddFile | None
 
 
-class BranchDelete(msgspec.Struct, frozen=True):
-    """The condition of a delete, as its commit has it, and bound to the branch's columns."""
-
-    text: str
-    predicate: Predicate
-
-
 class BranchChanges(msgspec.Struct, frozen=True):
     """The net changes of a branch.
 
@@ -76,9 +69,9 @@ class BranchChanges(msgspec.Struct, frozen=True):
         touched: What became of the table's files.
         operations: What its commits did, each name once.
         moves_only: Whether no commit changed a row, as after a compaction.
-        deletes: The conditions of its deletes.
-        predicates: Conditions that updates and merges read by.
+        conditions: What its deletes, updates and merges read by.
         reads_table: Whether a commit read the whole table, as far as is known.
+        rewrites_rows: Whether new files may have rows that were in others before.
         defined_at: The last version whose commit has metadata or a protocol; -1 if none has.
     """
 
@@ -87,20 +80,28 @@ class BranchChanges(msgspec.Struct, frozen=True):
     touched: Sequence[TouchedFile]
     operations: Sequence[str]
     moves_only: bool
-    deletes: Sequence[BranchDelete]
-    predicates: Sequence[Predicate]
+    conditions: Sequence[BranchCondition]
     reads_table: bool
+    rewrites_rows: bool
     defined_at: int = -1
 
-    @property
-    def reads(self) -> Sequence[Predicate]:
-        """The conditions of all its commits."""
-        return [*(each.predicate for each in self.deletes), *self.predicates]
+    def reads(self, schema: Struct, *, deletes: bool = True) -> tuple[list[Predicate], bool]:
+        """What its commits read, on a later ``schema``: the conditions, with or without those of its deletes, and
+        whether any of them read the whole table, as far as is known."""
+        found = [(each, each.on(schema)) for each in self.conditions]
+        predicates = [on for each, on in found if on is not None and (deletes or not each.is_delete)]
+        return predicates, self.reads_table or any(on is None for _, on in found)
 
     @property
     def is_blind(self) -> bool:
         """Whether the branch only added rows, and read none for it."""
-        return not (self.touched or self.deletes or self.predicates or self.reads_table or self.moves_only)
+        return not (self.touched or self.conditions or self.reads_table or self.moves_only)
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether files have deletion vectors of the branch's own."""
+        after = (each.after for each in self.touched)
+        return any(each is not None and each.deletion_vector is not None for each in (*after, *self.added.values()))
 
     @property
     def is_empty(self) -> bool:
@@ -175,37 +176,46 @@ class NetFiles:
 
 
 def changes_of(
-    commits: Iterable[Commit], net: NetFiles, state: TableState, time_zone: str, since: int
+    commits: Iterable[Commit],
+    net: NetFiles,
+    state: TableState,
+    time_zone: str,
+    since: int,
+    first: Callable[[], Metadata],
 ) -> BranchChanges:
     """The net changes of a branch, from all its commits, the last of which made ``state``: of files, those after the
-    version ``since``, on top of what ``net`` begins with; of what was read, all."""
+    version ``since``, on top of what ``net`` begins with; of what was read, all. ``first`` reads the definition before
+    them."""
     operations: dict[str, None] = {}
     reads = _Reads(state, time_zone)
-    moves_only, defined_at = True, -1
+    moves_only, rewrites, defined_at = True, False, -1
     for commit in commits:
         if any(type(action) in (Metadata, Protocol) for action in commit.actions):
             defined_at = commit.version
         adds = [action for action in commit.actions if type(action) is AddFile]
         removes = [action for action in commit.actions if type(action) is RemoveFile]
-        if (not adds and not removes) or commit.operation == REBASE:
-            continue
-        operations[commit.operation] = None
-        moves = not any(each.data_change for each in adds) and not any(each.data_change for each in removes)
-        moves_only &= moves
-        if commit.version > since:
-            net.note(adds, removes)
-        if not moves:
+        if (adds or removes) and commit.operation != REBASE:
+            operations[commit.operation] = None
+            moves = not any(each.data_change for each in adds) and not any(each.data_change for each in removes)
+            moves_only &= moves
+            if commit.version > since:
+                net.note(adds, removes)
             gone = {remove.path for remove in removes}
-            reads.note(commit, [add for add in adds if add.path not in gone])
+            new = [add for add in adds if add.path not in gone]
+            rewrites |= bool(new) and not all(map(Places.is_own, gone))
+            if not moves:
+                reads.note(commit, new)
+        reads.define(commit)
+    conditions, reads_table = reads.found(first)
     return BranchChanges(
         version=state.version,
         added=net.added,
         touched=net.touched,
         operations=[*operations],
         moves_only=moves_only and bool(operations),
-        deletes=reads.deletes,
-        predicates=reads.predicates,
-        reads_table=reads.whole_table,
+        conditions=conditions,
+        reads_table=reads_table,
+        rewrites_rows=rewrites,
         defined_at=defined_at,
     )
 
@@ -220,39 +230,58 @@ def _is_as_before(file: TouchedFile) -> bool:
 
 
 class _Reads:
-    """What the commits read, as far as each says."""
+    """What the commits read, as far as each says. A condition has the names that the columns had at its commit."""
 
     def __init__(self, state: TableState, time_zone: str) -> None:
         self._state = state
         self._time_zone = time_zone
-        self.deletes: list[BranchDelete] = []
-        self.predicates: list[Predicate] = []
-        self.whole_table = False
+        self._whole_table = False
+        self._definitions: list[Metadata | None] = [None]  # the first one is read only if it matters
+        self._noted: list[tuple[int, str, Mapping[str, Any], Sequence[AddFile]]] = []
+
+    def define(self, commit: Commit) -> None:
+        """Go on with what the commit made of the definition."""
+        self._definitions += [action for action in commit.actions if type(action) is Metadata]
 
     def note(self, commit: Commit, adds: Sequence[AddFile]) -> None:
         info = commit.commit_info
         if info is not None and info.is_blind_append:
             return
         if info is None or commit.is_foreign:  # Spark's Delta names columns in conditions by numbers of its own
-            self.whole_table = True
+            self._whole_table = True
             return
         parameters = info.fields.get("operationParameters")
-        texts = [
-            *_conditions(commit.operation, parameters if isinstance(parameters, Mapping) else {}, adds, self._state)
-        ]
-        try:
-            found = [parse_predicate(text, self._state.schema, zone=self._time_zone) for text in texts]
-        except InvalidInputError:  # a column of the condition was dropped or renamed later
-            found = []
-        if commit.operation == "DELETE":
-            self.deletes += map(BranchDelete, texts, found)
-        else:
-            self.predicates += found
-        self.whole_table |= not found
+        at = len(self._definitions) - 1
+        self._noted.append((at, commit.operation, parameters if isinstance(parameters, Mapping) else {}, adds))
+
+    def found(self, first: Callable[[], Metadata]) -> tuple[list[BranchCondition], bool]:
+        """The conditions, and whether the whole table was read."""
+        schemas = self._schemas(first) if self._noted else []
+        conditions, whole_table = [], self._whole_table
+        for at, operation, parameters, adds in self._noted:
+            texts = [*_conditions(operation, parameters, adds, schemas[at])]
+            whole_table |= not texts
+            is_delete = operation == "DELETE"
+            conditions += [BranchCondition(text, schemas[at], self._time_zone, is_delete) for text in texts]
+        return conditions, whole_table
+
+    def _schemas(self, first: Callable[[], Metadata]) -> list[Struct]:
+        """The columns by each definition."""
+        newest = self._state.metadata
+        if all(each is None or _names_alike(each, newest) for each in self._definitions):
+            return [self._state.schema] * len(self._definitions)
+        found = [first() if each is None else each for each in self._definitions]
+        return [self._state.schema if _names_alike(each, newest) else schema_of(each) for each in found]
+
+
+def _names_alike(one: Metadata, other: Metadata) -> bool:
+    return one.schema_string == other.schema_string and mapping_mode(one.configuration) == mapping_mode(
+        other.configuration
+    )
 
 
 def _conditions(
-    operation: str, parameters: Mapping[str, Any], adds: Sequence[AddFile], state: TableState
+    operation: str, parameters: Mapping[str, Any], adds: Sequence[AddFile], schema: Struct
 ) -> Iterator[str]:
     """The conditions on rows that a commit depends on; none if it depends on every row, or nobody knows."""
     texts = _list_of(parameters.get("predicate"))
@@ -261,7 +290,7 @@ def _conditions(
     elif operation == "MERGE" and len(texts) == 1 and _changes_each_match(parameters):
         condition = str(texts[0])
         keys = _KEY.findall(condition) if _KEYS.fullmatch(condition) else []
-        ranges = [_range_of(key, adds, state.schema) for key in keys]
+        ranges = [_range_of(key, adds, schema) for key in keys]
         yield from [" AND ".join(each for each in ranges if each)] if any(ranges) else []
 
 

@@ -17,16 +17,17 @@ import pyarrow as pa
 
 import txlog
 from txlog.branch.branch_work import BranchWork, work_of
+from txlog.branch.redefinition import obstacle
 from txlog.core.format.actions import AddFile
 from txlog.core.format.file_columns import add_files_of, adds_to_batch, live_rows
+from txlog.core.format.properties import CONSTRAINT_PREFIX
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.extend import OpenTable, TableState
-from txlog.extend.commits import Predicate, ScanPlan, invalid, parse_predicate, select
+from txlog.extend.commits import Predicate, ScanPlan, invalid, is_same_definition, parse_predicate, select
 from txlog.result.branches import BranchCheck, FailedCheck
 
-__all__ = ["CONSTRAINT", "RowsToPublish", "check"]
+__all__ = ["RowsToPublish", "check"]
 
-CONSTRAINT: Final = "delta.constraints."
 _ROWS_SHOWN: Final = 20
 _QUERY = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
 
@@ -38,17 +39,23 @@ def check(open_table: OpenTable, *, checks: Sequence[str] | str = ()) -> BranchC
         if not isinstance(each, str) or not each.strip():
             raise invalid("checks", each, "conditions or queries in SQL", table=open_table.uri)
     work = work_of(open_table)
-    constraints = [text for key, text in work.newest.metadata.configuration.items() if key.startswith(CONSTRAINT)]
-    conditions = [*constraints, *(each for each in given if not _QUERY.match(each))]
+    constraints = [
+        text for key, text in work.newest.metadata.configuration.items() if key.startswith(CONSTRAINT_PREFIX)
+    ]
+    conditions = [each for each in given if not _QUERY.match(each)]
     queries = [each for each in given if _QUERY.match(each)]
-    failures = RowsToPublish(work).failures(conditions)
+    rows = RowsToPublish(work)
+    if rows.are_as_in(work.newest):
+        failures = rows.failures([*constraints, *conditions])
+    else:  # constraints name columns as the table has them by now
+        failures = [*rows.failures(constraints, work.newest), *rows.failures(conditions)]
     for query in queries:
         if (found := _rows_of(query, work.table, open_table)).num_rows:
             failures.append(FailedCheck(query, found.num_rows, found.slice(0, _ROWS_SHOWN)))
     return BranchCheck(
         version=work.state.version,
         num_rows=sum(map(live_rows, work.changes.added.values())),
-        checks=(*conditions, *queries),
+        checks=(*constraints, *conditions, *queries),
         failures=tuple(failures),
     )
 
@@ -58,17 +65,40 @@ class RowsToPublish:
 
     def __init__(self, work: BranchWork) -> None:
         self._work = work
-        self._changes = work.changes
 
-    def failures(self, conditions: Sequence[str]) -> list[FailedCheck]:
+    def are_as_in(self, state: TableState) -> bool:
+        """Whether the branch has the columns of a version of its table, or has columns that this version cannot
+        have."""
+        work = self._work
+        return (
+            is_same_definition(work.metadata_in_table(state), state.metadata)
+            or obstacle(work, state, is_rebased=True) is not None
+        )
+
+    def failures(self, conditions: Sequence[str], seen_as: TableState | None = None) -> list[FailedCheck]:
         """The conditions that a new row does not meet; null is no more than false, as in Delta's constraints.
+        They name the columns of the branch, or those of ``seen_as``, a version of its table.
 
         Raises InvalidInputError for a condition that does not fit the table, and what reading a file raises.
         """
         if not conditions:
             return []
+        rows = _SeenRows(self._work, None if seen_as is None or self.are_as_in(seen_as) else seen_as)
+        return rows.failures(conditions)
+
+
+class _SeenRows:
+    """The new rows, with the columns of the branch or of a version of its table."""
+
+    def __init__(self, work: BranchWork, seen_as: TableState | None) -> None:
+        self._work = work
+        self._changes = work.changes
+        self._seen_as = seen_as
+
+    def failures(self, conditions: Sequence[str]) -> list[FailedCheck]:
+        """See `RowsToPublish.failures`."""
         for each in conditions:  # an error shows the caller's text, not what is made of it
-            self._predicate(self._work.branch, self._work.state, each)
+            self._predicate(self._work.branch, self._seen(self._work.state), each)
         failing = {each: f"NOT coalesce(({each}), false)" for each in conditions}
         if not self._failing(" OR ".join(failing.values())).num_rows:
             return []
@@ -78,6 +108,9 @@ class RowsToPublish:
             for each, rows in found.items()
             if rows.num_rows
         ]
+
+    def _seen(self, state: TableState) -> TableState:
+        return state if self._seen_as is None else state.defined_as(self._seen_as.metadata, self._seen_as.protocol)
 
     def _failing(self, where: str) -> pa.Table:
         return self._read(self._work.branch, self._work.state, [*self._changes.added.values()], where)
@@ -116,9 +149,10 @@ class RowsToPublish:
         return found
 
     def _read(self, table: OpenTable, state: TableState, files: Sequence[AddFile], where: str) -> pa.Table:
-        predicate = self._predicate(table, state, where)
+        seen = self._seen(state)
+        predicate = self._predicate(table, seen, where)
         batch = pa.Table.from_batches([adds_to_batch(files)])
-        return ScanPlan(select(table.uri, state, None, predicate), batch).to_arrow(table.store)
+        return ScanPlan(select(table.uri, seen, None, predicate), batch).to_arrow(table.store)
 
     @staticmethod
     def _predicate(table: OpenTable, state: TableState, where: str) -> Predicate:

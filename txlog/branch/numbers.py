@@ -52,9 +52,12 @@ def first_numbers(
 def newest_below_row_ids(
     table: OpenTable, newest: TableState, *, branch: str, row_ids: int | None
 ) -> tuple[TableState, int | None]:
-    """A version of the table whose rows all have ids below those that a branch gives, and the last of these: ``newest``
-    and ``row_ids``, or else a version that sets another block aside. Raises what a commit raises."""
-    if row_ids is None or row_id_mark(newest.domains.get(ROW_TRACKING_DOMAIN)) <= row_ids:
+    """A version of the table whose rows all have ids below those that a branch gives, and the last of these, None if
+    the table does not track rows: ``newest`` and ``row_ids``, or else a version that sets another block aside. Raises
+    what a commit raises."""
+    if row_ids is None and not tracks_rows(newest.protocol, newest.metadata.configuration):
+        return newest, None
+    if row_ids is not None and row_id_mark(newest.domains.get(ROW_TRACKING_DOMAIN)) <= row_ids:
         return newest, row_ids
 
     def marks(state: TableState) -> tuple[dict[str, int], int]:

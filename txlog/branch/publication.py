@@ -19,8 +19,9 @@ from pyroaring import BitMap64
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.ending import end
 from txlog.branch.ending import keep as keep_open
-from txlog.branch.known import PROPERTY, app_id_of, is_closed, published_by, table_and_branch
-from txlog.branch.touched_rows import NEXT_STEP, TouchedRows, conflict
+from txlog.branch.known import PROPERTY, app_id_of, is_closed, published_by, settled_branch
+from txlog.branch.redefinition import obstacle
+from txlog.branch.touched_rows import NEXT_STEP, UNKNOWN, TouchedRows, conflict
 from txlog.branch.winners import Winners
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, operation_parameters
 from txlog.core.format.deletion_vector import vector_files
@@ -29,7 +30,7 @@ from txlog.core.format.file_columns import live_rows
 from txlog.core.format.identity import identity_columns
 from txlog.core.format.statistics_read import num_records
 from txlog.core.format.wide_statistics import wide_statistics
-from txlog.errors import ConflictError, CorruptLogError, InvalidInputError, NotFoundError
+from txlog.errors import ConflictError, ConflictReason, CorruptLogError, InvalidInputError, NotFoundError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
     ChangeFiles,
@@ -40,8 +41,6 @@ from txlog.extend.commits import (
     UnsentFiles,
     ambient,
     is_same_definition,
-    keeps_write_rules,
-    lacked_columns,
     write_vectors,
 )
 from txlog.result import WriteMetrics, WriteResult
@@ -49,7 +48,7 @@ from txlog.result import WriteMetrics, WriteResult
 __all__ = ["OPERATION", "Publication", "publish", "wide"]
 
 OPERATION = "PUBLISH BRANCH"
-_VACUUMS_MET_MAX = 5
+_MET_MAX = 5
 _CLOSE_S = 0.005  # fixed time of every execution
 _VECTOR_S = 0.002  # time to read or write a vector
 
@@ -58,22 +57,30 @@ def publish(open_table: OpenTable, *, keep: bool = False, user_metadata: str | N
     """Publish the branch, and end it unless it is to be kept. Raises what `Table.publish` raises."""
     if keep:
         keep_open(open_table)
-    table, state, origin = table_and_branch(open_table)
+    table, state, origin = settled_branch(open_table)
     ended = origin.ended_at == state.version
     if ended:  # the last version only says that it ended
         state = open_table.log.state_at(state.version - 1)
-    for met in range(_VACUUMS_MET_MAX + 1):
+    for met in range(_MET_MAX + 1):
         work = BranchWork(table, table.writable_state(), open_table, state, origin)
         try:
             done = _published_now(work, user_metadata)
             break
-        except ConflictError as error:  # a vacuum that began meanwhile makes a commit look again, no more
-            if met == _VACUUMS_MET_MAX or any(each.winner_operation != "VACUUM START" for each in error.reasons):
+        except ConflictError as error:
+            if met == _MET_MAX or not all(map(_is_judged_again, error.reasons)):
                 raise
     if keep or ended or _has_ended(work, done):
         return done
     note = f"others wrote to the branch after its version {state.version}, so it stays open: publish it again"
     return replace(done, notes=(*done.notes, note))
+
+
+def _is_judged_again(reason: ConflictReason) -> bool:
+    """Whether a commit that came first may be no obstacle: a vacuum that began, or a change of the definition on which
+    this publication has not been judged."""
+    if reason.rule in ("MetadataChangedError", "ProtocolChangedError"):
+        return reason.winner_operation != UNKNOWN
+    return reason.winner_operation == "VACUUM START"
 
 
 def _has_ended(work: BranchWork, done: WriteResult) -> bool:
@@ -157,7 +164,7 @@ class Publication:
     def execute(self, state: TableState) -> Proposal:
         """Raises the `ConflictError` of what others did since the branch began."""
         changes = self._changes
-        self._winners.check(changes.reads, state, OPERATION)
+        self._winners.check(state, OPERATION)
         builder = ProposalBuilder(state, data_change=not changes.moves_only)
         self._define(builder, state)
         builder.set_transaction(app_id_of(self._work.origin), self._state.version)
@@ -186,17 +193,14 @@ class Publication:
     def _define(self, builder: ProposalBuilder, state: TableState) -> None:
         """Publish the branch's definition if it changed. The table's must not have changed then, and otherwise only in
         what does not concern the branch's files."""
-        definition, base = self._work.definition, self._work.metadata_in_table(state)
+        definition = self._work.definition
         if definition is None:
-            is_kept = keeps_write_rules(base, state.metadata)
-            if not is_kept:
-                lacked = lacked_columns(base, state.metadata, self._state.schema)
-                is_kept = lacked is not None and not lacked.fields
+            detail = obstacle(self._work, state, is_rebased=False)
         else:
-            is_kept = is_same_definition(base, state.metadata)
-        if not is_kept:
-            detail = "or an earlier commit changed the table's definition after the branch began"
-            conflict(self._table, "MetadataChangedError", state, detail)
+            is_kept = is_same_definition(self._work.metadata_in_table(state), state.metadata)
+            detail = None if is_kept else "changed the table's definition, as the branch does"
+        if detail is not None:
+            conflict(self._table, "MetadataChangedError", state, f"or an earlier commit {detail}")
         if definition is not None:
             first, last, protocol = definition
             changed = {

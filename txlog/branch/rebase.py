@@ -1,11 +1,12 @@
 """Moves a branch onto the newest version of its table: as if it had begun there.
 
 In: the open branch. Out: one version of the branch, with the rows of the table's newest version and the changes that
-the branch made. New rows come along as they are. Rows that the branch deleted from the table's files are deleted from
-the files as they are now, and the branch's deletes are done again on what others added. An update or a merge cannot be
-done again, since the log does not say what it wrote: if others added rows that it would have read, or changed rows that
-it changed, this is a conflict that names them. What the table's definition became holds for the branch too: its new
-rows must meet new constraints.
+the branch made. New rows come along as they are, whatever names and wider types their columns have by now. Rows that
+the branch deleted from the table's files are deleted from the files as they are now, and the branch's deletes are done
+again on what others added. An update or a merge cannot be done again, since the log does not say what it wrote: if
+others added rows that it would have read, or changed rows that it changed, this is a conflict that names them. What the
+table's definition became holds for the branch too: its new rows must meet new constraints, and get row ids if the table
+tracks rows by now. What its files do not follow (`obstacle`) is a conflict.
 """
 
 from __future__ import annotations
@@ -16,23 +17,28 @@ from msgspec.structs import replace
 from txlog.branch.base_files import differing, removed_meanwhile
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import CARRIED, REBASE, Carried
-from txlog.branch.checking import CONSTRAINT, RowsToPublish
+from txlog.branch.checking import RowsToPublish
 from txlog.branch.creation import definition_of_branch
 from txlog.branch.ending import begin_rebase
 from txlog.branch.known import PROPERTY, READS_MS, table_and_branch
 from txlog.branch.numbers import ROW_IDS, newest_below_row_ids
 from txlog.branch.publication import wide
+from txlog.branch.redefinition import new_conditions, obstacle
 from txlog.branch.touched_rows import TouchedRows, conflict
 from txlog.branch.winners import Winners
-from txlog.core.format.actions import Metadata, operation_parameters
+from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.arrow.compute import pc
-from txlog.core.format.column_mapping import schema_of
+from txlog.core.format.column_mapping import MODE_KEY
 from txlog.core.format.deletion_vector import vector_files
+from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of, adds_to_batch
 from txlog.core.format.paths import canonical_path, canonical_paths
+from txlog.core.format.statistics_read import num_records
 from txlog.errors import ConflictError, InvalidInputError
-from txlog.extend import OpenTable
+from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
+    ROW_TRACKING_PROPERTIES,
+    Definition,
     DeleteSpec,
     Isolation,
     OperationInfo,
@@ -41,9 +47,8 @@ from txlog.extend.commits import (
     UnsentFiles,
     ambient,
     change_in_transaction,
+    define,
     is_same_definition,
-    keeps_write_rules,
-    lacked_columns,
     row_id_domain,
     write_vectors,
 )
@@ -62,6 +67,7 @@ def rebase(open_table: OpenTable) -> WriteResult:
         work.require_publishable()
         if work.newest.version == origin.base_version:
             return WriteResult(state.version, "committed", 0, "")
+        _require_followed(work)
         newest, row_ids = newest_below_row_ids(parent, work.newest, branch=origin.name, row_ids=origin.row_ids)
         if not begin_rebase(open_table, state, origin, newest.version):
             continue
@@ -95,24 +101,21 @@ class _Rebase:
     def run(self) -> WriteResult | None:
         """The commit; None if others wrote to the branch meanwhile, or a vacuum may have deleted files of the table's
         version before it heard that the branch is about to name them."""
-        changes = self._changes
-        Winners(self._work).check(changes.predicates, self._newest, REBASE, _NEXT)
-        metadata = self._metadata()
-        self._check_constraints()
+        Winners(self._work).check(self._newest, REBASE, _NEXT, deletes=False)
+        definition = self._definition()
+        self._check_rows()
         with self._branch.unsent_files() as unsent:
             builder = ProposalBuilder(self._state)
-            builder.define(metadata)
+            define(builder, definition)
             builder.read_table()
-            if self._moved.row_ids is not None and self._moved.row_ids != self._origin.row_ids:
-                builder.set_domain(row_id_domain(self._moved.row_ids - ROW_IDS))
             files = self._table.log.files(self._newest)
             base, live = self._moved.places.files_in_branch(files), self._branch.log.files(self._state)
-            gone, come = differing(live, self._without_deleted(files, base, unsent))
+            wanted = self._without_deleted(files, base, unsent)
+            gone, come = differing(live, wanted)
             builder.remove(*gone)
-            builder.add(*come, are_new=False)
-            for each in changes.deletes:
-                self._delete_again(builder, each.text, unsent)
-            builder.add(*changes.added.values(), are_new=False)
+            builder.add(*(add_files_of(wanted) if self._gives_row_ids else come), are_new=False)
+            self._delete_again(builder, self._state.defined_as(definition.metadata, definition.protocol), unsent)
+            builder.add(*self._new_files(builder), are_new=False)
             parameters = operation_parameters(
                 baseVersion=self._newest.version,
                 formerVersion=self._origin.base_version,
@@ -133,33 +136,29 @@ class _Rebase:
 
     # --- the definition -----------------------------------------------------------------------------------------------
 
-    def _metadata(self) -> Metadata:
+    def _definition(self) -> Definition:
         """The definition of the rebased branch: the table's, or its own if only that changed."""
-        base = self._work.metadata_in_table(self._newest)
-        own = {**self._state.metadata.configuration, PROPERTY: self._moved.to_text()}
-        if is_same_definition(base, self._newest.metadata):
-            return replace(self._state.metadata, configuration=own)
-        if self._work.definition is not None:
-            self._refuse("changed the table's definition, as the branch does")
-        before, after = (_without_constraints(each) for each in (base, self._newest.metadata))
-        if not keeps_write_rules(before, after):
-            lacked = lacked_columns(before, after, schema_of(self._state.metadata))
-            if lacked is None or lacked.fields:
-                self._refuse("changed the table's definition in a way that files of the branch do not follow")
-        return definition_of_branch(self._newest, self._state, self._moved).metadata
+        _require_followed(self._work)
+        now = self._newest
+        if is_same_definition(self._work.metadata_in_table(now), now.metadata):
+            own = {**self._state.metadata.configuration, PROPERTY: self._moved.to_text()}
+            protocol = merged(self._state.protocol, now.protocol)
+            return Definition(replace(self._state.metadata, configuration=own), protocol)
+        return definition_of_branch(now, self._as_mapped(), self._moved)
 
-    def _refuse(self, detail: str) -> None:
-        conflict(self._table, "MetadataChangedError", self._newest, f"or an earlier commit {detail}", _NEXT)
+    def _as_mapped(self) -> TableState:
+        """The branch, with the column mapping of its table: turning it on or off left the names in files as they were,
+        which `obstacle` sees to."""
+        metadata, theirs = self._state.metadata, self._newest.metadata.configuration
+        configuration = {key: value for key, value in metadata.configuration.items() if key != MODE_KEY}
+        if MODE_KEY in theirs:
+            configuration[MODE_KEY] = theirs[MODE_KEY]
+        configuration |= {key: theirs[key] for key in ROW_TRACKING_PROPERTIES if key in theirs}
+        return self._state.defined_as(replace(metadata, configuration=configuration))
 
-    def _check_constraints(self) -> None:
-        """Raises InvalidInputError if a new row does not meet a constraint that the table has by now."""
-        had = self._state.metadata.configuration
-        new = [
-            text
-            for key, text in self._newest.metadata.configuration.items()
-            if key.startswith(CONSTRAINT) and had.get(key) != text
-        ]
-        failures = RowsToPublish(self._work).failures(new)
+    def _check_rows(self) -> None:
+        """Raises InvalidInputError if a new row does not meet what the table demands of rows by now."""
+        failures = RowsToPublish(self._work).failures(new_conditions(self._work, self._newest), self._newest)
         if failures:
             raise InvalidInputError(
                 f"rows of the branch do not meet the table's new constraint {failures[0].check}: {failures[0].num_rows}"
@@ -204,15 +203,47 @@ class _Rebase:
         }
         return Carried(tuple(add.path for add in own if named(add.path) not in touched), tuple(touched.items()))
 
-    def _delete_again(self, builder: ProposalBuilder, text: str, unsent: UnsentFiles) -> None:
-        """A delete of the branch, on the rows that others added."""
-        spec, options = DeleteSpec(text), RowOptions()
-        operation = spec.bind(self._state)
-        change = change_in_transaction(self._branch, self._state, unsent, spec.what, operation, options, None)
-        change(builder, self._state)
-        operation.report()
+    @property
+    def _gives_row_ids(self) -> bool:
+        """Whether the table tracks rows since the branch began, so that each file of the branch gets row ids."""
+        return self._moved.row_ids is not None and self._origin.row_ids is None
+
+    def _new_files(self, builder: ProposalBuilder) -> list[AddFile]:
+        """The branch's own files, whose rows have ids if the table tracks rows."""
+        adds = [*self._changes.added.values()]
+        if self._moved.row_ids is None or self._moved.row_ids == self._origin.row_ids:
+            return adds
+        mark, found = self._moved.row_ids - ROW_IDS, []
+        for add in adds if self._gives_row_ids else ():
+            rows = num_records(add.stats)
+            if rows is None:
+                raise InvalidInputError(
+                    f"the table tracks rows by now, and the branch's log does not say how many rows {add.path} has:"
+                    " append them again on a new branch",
+                    table=self._branch.uri,
+                    version=self._state.version,
+                )
+            version = self._moved.own_version
+            found.append(replace(add, base_row_id=mark + 1, default_row_commit_version=version))
+            mark += rows
+        builder.set_domain(row_id_domain(mark))
+        return found or adds
+
+    def _delete_again(self, builder: ProposalBuilder, state: TableState, unsent: UnsentFiles) -> None:
+        """The deletes of the branch, on the rows that others added. ``state`` is the branch with its new definition."""
+        for each in self._changes.conditions:
+            condition = each.on(state.schema) if each.is_delete else None
+            if condition is None:  # then it counts as one that read the whole table
+                continue
+            spec, options = DeleteSpec(condition), RowOptions()
+            operation = spec.bind(state)
+            change = change_in_transaction(self._branch, state, unsent, spec.what, operation, options, None)
+            change(builder, state)
+            operation.report()
 
 
-def _without_constraints(metadata: Metadata) -> Metadata:
-    configuration = {key: value for key, value in metadata.configuration.items() if not key.startswith(CONSTRAINT)}
-    return replace(metadata, configuration=configuration)
+def _require_followed(work: BranchWork) -> None:
+    """Raises the ConflictError of a definition that the branch's files do not follow."""
+    detail = obstacle(work, work.newest, is_rebased=True)
+    if detail is not None:
+        conflict(work.table, "MetadataChangedError", work.newest, f"or an earlier commit {detail}", _NEXT)

@@ -23,15 +23,17 @@ from txlog.errors import ConflictReason
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import DeletionVectorReader, raise_conflict
 
-__all__ = ["NEXT_STEP", "TouchedRows", "conflict"]
+__all__ = ["NEXT_STEP", "UNKNOWN", "TouchedRows", "conflict"]
 
 NEXT_STEP = "rebase the branch on the newest version, check it, and publish it again"
+UNKNOWN = "unknown"
+"""The operation of a commit that nobody has looked up."""
 _MAGIC_BYTES = 4
 
 
 def conflict(table: OpenTable, rule: str, state: TableState, detail: str, next_step: str = NEXT_STEP) -> NoReturn:
     """Raise the ConflictError of something that a commit up to ``state`` did."""
-    raise_conflict((ConflictReason(rule, state.version, "unknown", detail),), table.uri, next_step)
+    raise_conflict((ConflictReason(rule, state.version, UNKNOWN, detail),), table.uri, next_step)
 
 
 class TouchedRows:

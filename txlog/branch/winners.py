@@ -20,7 +20,7 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.paths import canonical_path
 from txlog.errors import NotFoundError
 from txlog.extend import TableState
-from txlog.extend.commits import Conflict, Predicate, Proposal, ReadSet, ambient, decide, raise_conflict
+from txlog.extend.commits import Conflict, Proposal, ReadSet, ambient, decide, is_same_definition, raise_conflict
 
 __all__ = ["Winners"]
 
@@ -29,33 +29,39 @@ class Winners:
     """The commits of a table since a branch began. For one thread."""
 
     def __init__(self, work: BranchWork) -> None:
+        self._work = work
         self._table = work.table
         self._origin = work.origin
         self._branch = work.state
         self._changes = work.changes
         self._commits: list[Commit] = []
 
-    def check(
-        self, predicates: Sequence[Predicate], state: TableState, operation: str, next_step: str = NEXT_STEP
-    ) -> None:
-        """Raises the ConflictError of commits up to ``state`` that added rows for which one of the ``predicates`` may
-        be true, or that changed what the branch read whole."""
-        changes = self._changes
-        if changes.moves_only or not (predicates or changes.reads_table):
+    def check(self, state: TableState, operation: str, next_step: str = NEXT_STEP, *, deletes: bool = True) -> None:
+        """Raises the ConflictError of commits up to ``state`` that added rows for which a condition may be true that
+        the branch read by, or that changed what it read whole. ``deletes`` False leaves out the conditions of its
+        deletes."""
+        changes, defined = self._changes, self._branch
+        if changes.is_blind or changes.moves_only:
+            return
+        if not is_same_definition(self._work.metadata_in_table(state), state.metadata):
+            defined = state
+        predicates, reads_table = changes.reads(defined.schema, deletes=deletes)
+        if not (predicates or reads_table):
             return
         judged = Proposal(
             txn_id=ambient.uuid4(),
             read_version=self._origin.base_version,
             actions=(),
-            read_set=ReadSet(changes.reads_table, tuple(predicates), frozenset()),
+            read_set=ReadSet(reads_table, tuple(predicates), frozenset()),
             isolation=self._table.isolation(state),
             operation=operation,
-            schema=self._branch.schema,
-            partition_columns=self._branch.partition_columns,
+            schema=defined.schema,
+            partition_columns=defined.partition_columns,
             planned_on=state.metadata,
             planned_protocol=state.protocol,
         )
-        decision = decide(judged, [self._of_rows(commit) for commit in self._until(state, next_step)])
+        commits = [self._of_rows(commit, reads_table=reads_table) for commit in self._until(state, next_step)]
+        decision = decide(judged, commits)
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self._table.uri, next_step)
 
@@ -68,12 +74,12 @@ class Winners:
             conflict(self._table, "ConcurrentDeleteReadError", state, detail, next_step)
         return self._commits[: state.version - self._origin.base_version]
 
-    def _of_rows(self, commit: Commit) -> Commit:
+    def _of_rows(self, commit: Commit, *, reads_table: bool) -> Commit:
         """A commit with what it added and removed of others' rows. A publication of the branch itself is none."""
         if published_by(commit, app_id_of(self._origin)) is not None:
             return replace(commit, actions=())
         judged_by_row = set[str]()
-        if commit.operation != "RESTORE" and not self._changes.reads_table:
+        if commit.operation != "RESTORE" and not reads_table:
             judged_by_row = _marked_more(commit)
         kept = (
             action

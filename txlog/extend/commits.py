@@ -16,16 +16,26 @@ if TYPE_CHECKING:
     from txlog.core.definition import Definition, cloned, define
     from txlog.core.parallel import parallel_map
     from txlog.core.predicates import parse_predicate
-    from txlog.core.predicates.terms.predicate import Predicate
+    from txlog.core.predicates.terms.predicate import Predicate, paths_of, type_of, with_paths
     from txlog.core.reading import DeletionVectorReader, ScanPlan, select
     from txlog.core.store import FileStore, LogStore, ObjectMeta
     from txlog.core.util import cached_property, invalid, logger, whole_number
     from txlog.core.versions import Plan, raise_conflict
     from txlog.core.versions.decisions.conflicts import Conflict, decide
-    from txlog.core.versions.decisions.definition_changes import is_same_definition, keeps_write_rules, lacked_columns
+    from txlog.core.versions.decisions.definition_changes import (
+        changed_properties,
+        is_same_definition,
+        keeps_write_rules,
+        lacked_columns,
+    )
     from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, OperationInfo, Proposal, ReadSet
     from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
-    from txlog.core.versions.decisions.row_tracking import row_id_domain, row_id_mark, tracks_rows
+    from txlog.core.versions.decisions.row_tracking import (
+        ROW_TRACKING_PROPERTIES,
+        row_id_domain,
+        row_id_mark,
+        tracks_rows,
+    )
     from txlog.core.writing import UnsentFiles, write_vectors
 else:
     from txlog.core.util import face
@@ -39,16 +49,17 @@ else:
         core.definition: Definition cloned define
         core.parallel: parallel_map
         core.predicates: parse_predicate
-        core.predicates.terms.predicate: Predicate
+        core.predicates.terms.predicate: Predicate paths_of type_of with_paths
         core.reading: DeletionVectorReader ScanPlan select
         core.store: FileStore LogStore ObjectMeta
         core.util: cached_property invalid logger whole_number
         core.versions: Plan raise_conflict
         core.versions.decisions.conflicts: Conflict decide
-        core.versions.decisions.definition_changes: is_same_definition keeps_write_rules lacked_columns
+        core.versions.decisions.definition_changes:
+            changed_properties is_same_definition keeps_write_rules lacked_columns
         core.versions.decisions.proposal: Isolation OperationInfo Proposal ROW_TRACKING_DOMAIN ReadSet
         core.versions.decisions.proposal_builder: ProposalBuilder
-        core.versions.decisions.row_tracking: row_id_domain row_id_mark tracks_rows
+        core.versions.decisions.row_tracking: ROW_TRACKING_PROPERTIES row_id_domain row_id_mark tracks_rows
         core.writing: UnsentFiles write_vectors
         """,
         of="txlog",
@@ -56,6 +67,7 @@ else:
 
 __all__ = [
     "ROW_TRACKING_DOMAIN",
+    "ROW_TRACKING_PROPERTIES",
     "ChangeFiles",
     "Conflict",
     "Definition",
@@ -77,6 +89,7 @@ __all__ = [
     "ambient",
     "cached_property",
     "change_in_transaction",
+    "changed_properties",
     "cloned",
     "decide",
     "define",
@@ -87,11 +100,14 @@ __all__ = [
     "logger",
     "parallel_map",
     "parse_predicate",
+    "paths_of",
     "raise_conflict",
     "row_id_domain",
     "row_id_mark",
     "select",
     "tracks_rows",
+    "type_of",
     "whole_number",
+    "with_paths",
     "write_vectors",
 ]

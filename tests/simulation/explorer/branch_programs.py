@@ -42,6 +42,7 @@ __all__ = [
     "discard_branch",
     "end_branch",
     "make_branch",
+    "map_columns_of_table",
     "move_on_and_rebase",
     "publish_branch",
     "rebase_branch",
@@ -205,6 +206,11 @@ def publish_branch(session: Session, *, keep: bool = False) -> None:
     for _ in range(2):
         if _do(session, "publish", lambda table: branch_of(table).publish(keep=keep)) == "done":
             return
+
+
+def map_columns_of_table(session: Session) -> None:
+    """Turn column mapping on, which changes every field of the definition."""
+    _do(session, "write", lambda table: table.set_properties({"delta.columnMapping.mode": "name"}))
 
 
 def rebase_branch(session: Session) -> None:

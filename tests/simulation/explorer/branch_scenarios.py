@@ -14,6 +14,7 @@ from explorer.branch_programs import (
     discard_and_vacuum,
     discard_branch,
     make_branch,
+    map_columns_of_table,
     move_on_and_rebase,
     publish_branch,
     rebase_branch,
@@ -81,6 +82,14 @@ BRANCH_SCENARIOS = _BESIDE_VACUUMS + tuple(
             "branched",
         ),
         ("beside-a-delete", (append_to_branch, rebase_branch, _keep, remove_from_table), 1, 1, "object", "branched"),
+        (
+            "of-a-table-that-is-redefined",
+            (append_to_branch, rebase_branch, publish_branch, map_columns_of_table),
+            1,
+            1,
+            "object",
+            "branched",
+        ),
         ("that-is-discarded", (append_to_branch, discard_branch, publish_branch), 1, 1, "object", "branched"),
         ("that-is-discarded-and-made", (discard_branch, make_branch, append_to_branch), 1, 1, "local", "branched"),
     )

@@ -25,6 +25,7 @@ from txlog.core.format.properties import (
 from txlog.core.format.schema import Field, Struct
 
 __all__ = [
+    "changed_properties",
     "is_same_definition",
     "keeps_write_rules",
     "lacked_columns",
@@ -109,6 +110,12 @@ def keeps_write_rules(before: Metadata, after: Metadata) -> bool:
     Properties of users (without ``delta.`` and ``txlog.``), the table's name and its description never matter.
     """
     return before is after or is_same_definition(_rules(before), _rules(after))
+
+
+def changed_properties(before: Metadata, after: Metadata) -> list[str]:
+    """The properties that are not the same, among those that may forbid or change a row."""
+    old, new = (_rules(each).configuration for each in (before, after))
+    return [key for key in {**old, **new} if old.get(key) != new.get(key)]
 
 
 def only_adds_harmless_features(before: Protocol, after: Protocol) -> bool:

@@ -335,6 +335,8 @@ class ProposalBuilder:
         for file in self._files.values():
             if file.before is not None:
                 if file.after is not None and file.before.key == file.after.key:
+                    if file.before.base_row_id is None and file.after.base_row_id is not None:
+                        adds.append(file.after)  # the same file with the ids that its rows have got
                     continue
                 removes.append(file.before.removed(deletion_timestamp=now_ms, data_change=self._data_change))
             if file.after is not None:
