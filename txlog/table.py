@@ -1403,9 +1403,9 @@ class Table(Readable, metaclass=Hinted):
             ConflictError: A concurrent commit changed the table's definition. Rows that others write do not
                 matter, but are checked for NOT NULL.
         """
-        from txlog.core.definition import AlterColumn, altered_column, change_definition
+        from txlog.core.definition import ColumnAlteration, altered_column, change_definition
 
-        asked = AlterColumn(type, nullable, comment, default, first, after)
+        asked = ColumnAlteration(type, nullable, comment, default, first, after)
         return change_definition(
             self._open_table, lambda state: altered_column(state, column, asked), user_metadata, workers
         )
@@ -1428,9 +1428,9 @@ class Table(Readable, metaclass=Hinted):
             InvalidInputError: There is no such identity column.
             ConflictError: A concurrent commit changed the table's definition. Rows that others write meanwhile count.
         """
-        from txlog.core.definition import SyncIdentity, change_definition
+        from txlog.core.definition import IdentitySync, change_definition
 
-        return change_definition(self._open_table, SyncIdentity(self._open_table, column), user_metadata)
+        return change_definition(self._open_table, IdentitySync(self._open_table, column), user_metadata)
 
     def set_description(
         self, description: str | None = None, *, name: str | None = None, user_metadata: str | None = None

@@ -237,9 +237,9 @@ class Transaction:
         Raises:
             InvalidInputError: As for `Table.alter_column`, or the transaction has written rows.
         """
-        from txlog.core.definition import AlterColumn, altered_column
+        from txlog.core.definition import ColumnAlteration, altered_column
 
-        asked = AlterColumn(type, nullable, comment, default, first, after)
+        asked = ColumnAlteration(type, nullable, comment, default, first, after)
         self._define(lambda state: altered_column(state, column, asked))
 
     def set_description(self, description: str | None = None, *, name: str | None = None) -> None:
@@ -266,9 +266,9 @@ class Transaction:
         Raises:
             InvalidInputError: There is no such identity column, or the transaction has written rows.
         """
-        from txlog.core.definition import SyncIdentity
+        from txlog.core.definition import IdentitySync
 
-        self._define(SyncIdentity(self._open_table, column))
+        self._define(IdentitySync(self._open_table, column))
 
     def _define(self, make: MakeChange) -> None:
         from txlog.core.definition import define, require_met

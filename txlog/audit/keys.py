@@ -278,15 +278,15 @@ class _Keys(msgspec.Struct, frozen=True):
         found: NDArray[np.int64] = ((mixed * np.uint64(num_parts)) >> np.uint64(32)).astype(np.int64)
         return found
 
-    def repeated(self) -> _Groups:
+    def repeated(self) -> _RepeatedKeys:
         """The keys that several rows have. The keys must be sorted."""
         starts = np.flatnonzero(_is_new(self.values))
         rows = np.add.reduceat(self.rows, starts) if len(starts) else np.empty(0, np.int64)
         again = rows > 1
-        return _Groups(self, starts[again], np.append(starts, len(self))[1:][again], rows[again])
+        return _RepeatedKeys(self, starts[again], np.append(starts, len(self))[1:][again], rows[again])
 
 
-class _Groups(msgspec.Struct, frozen=True):
+class _RepeatedKeys(msgspec.Struct, frozen=True):
     """Keys that several rows have: where each begins and ends among ``keys``, and how many rows have it."""
 
     keys: _Keys

@@ -73,7 +73,7 @@ def read_changelog(
         stream = DataStream(names, stream.batches)
     beside = sequence_by if sequence_by is not None and schema.find(sequence_by) is None else None
     generated = generated_of(schema, table, partition_columns, zone=zone)
-    reader = _Reader(schema, keys, engine, row_kind, RowKinds(row_kinds), beside, table, generated)
+    reader = _ChangesReader(schema, keys, engine, row_kind, RowKinds(row_kinds), beside, table, generated)
     rows = stored_rows(reader.conformed(stream), to_arrow(nullable(schema)), table)
     kinds = reader.kinds()
     if kinds is not None:
@@ -118,7 +118,7 @@ def numbered(
     return ChangelogSource(KeyedRows(rows, number[index.code_of_row], kinds, compared=tuple(compared)), source)
 
 
-class _Reader:
+class _ChangesReader:
     """Takes the columns about the changes out of the batches, and converts the rest to the table's types."""
 
     def __init__(

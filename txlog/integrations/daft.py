@@ -124,10 +124,10 @@ class _Source(DataSource):  # type: ignore[misc]
         needed = {*(pushdowns.columns or self._schema.names), *pushdowns.filter_required_column_names()}
         columns = [name for name in self._schema.names if name in needed]
         for task in self._snapshot.scan_tasks(columns, self._where):
-            yield _Task(task)
+            yield _DaftTask(task)
 
 
-class _Task(DataSourceTask):  # type: ignore[misc]
+class _DaftTask(DataSourceTask):  # type: ignore[misc]
     def __init__(self, task: ReadTask) -> None:
         self._task = task
 

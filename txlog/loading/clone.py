@@ -93,7 +93,7 @@ def clone(
     return _Clone(source, version, target, there, options, on_progress, source.workers(workers, _COPIES_AT_ONCE)).run()
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _ClonePlan(msgspec.Struct, frozen=True):
     """What a run commits, and the copies that it makes before. ``kept`` are live files that stay as they are."""
 
     definition: Definition
@@ -142,7 +142,7 @@ class _Clone:
         committed = self._commit(plan.definition, added, removed, found)
         return self._result(committed, "committed", plan.files, len(added), len(removed))
 
-    def _plan(self, found: Sequence[AddFile]) -> _Plan:
+    def _plan(self, found: Sequence[AddFile]) -> _ClonePlan:
         """What makes the table that is there the clone."""
         there = self._there
         with TxlogError.located(self._target.uri, None if there is None else there.version):
@@ -158,7 +158,7 @@ class _Clone:
                 table=self._source.uri,
                 version=self._version.version,
             )
-        return _Plan(
+        return _ClonePlan(
             definition=definition,
             files=files,
             copies=copies,

@@ -23,7 +23,7 @@ __all__ = ["changed_rows", "fields_of", "message_of", "sent_values", "united"]
 
 def changed_rows(messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -> list[MessageChanges]:
     """What Debezium's events do to each table: see `txlog.extend.envelopes.ReadsEnvelopes`."""
-    tables: dict[str, _Rows] = {}
+    tables: dict[str, _EventRows] = {}
     for number, message in enumerate(messages, 1):
         with _numbered(number):
             value, keys = message_of(message)
@@ -33,7 +33,7 @@ def changed_rows(messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -
             if not event.table:
                 raise InvalidInputError("the event's source does not say which table it is of")
             if event.table not in tables:
-                tables[event.table] = _Rows(event.table, columns)
+                tables[event.table] = _EventRows(event.table, columns)
             tables[event.table].take(number, event, keys)
     return [each.changed() for each in tables.values()]
 
@@ -48,7 +48,7 @@ def _numbered(number: int) -> Iterator[None]:
         raise
 
 
-class _Rows:
+class _EventRows:
     """The rows of one table's events."""
 
     def __init__(self, source: str, columns: Callable[[str], pa.Schema]) -> None:

@@ -57,7 +57,7 @@ class WaitingChanges(NamedTuple):
     columns: NewColumns | None
 
 
-class _Shape(NamedTuple):
+class _RowShape(NamedTuple):
     """The columns of a table's rows in the stream, as the mirror names them; and the places of its key."""
 
     table: MirrorTable
@@ -74,7 +74,7 @@ class Transactions:
         self._tables = tables
         self._sources = sources
         self._proof = proof
-        self._shapes: dict[int, _Shape] = {}
+        self._shapes: dict[int, _RowShape] = {}
         self._waiting: dict[str, TableChanges] = {}
         self._columns: dict[str, NewColumns] = {}
         self._relations: dict[int, RelationMessage] = {}
@@ -157,7 +157,7 @@ class Transactions:
         else:
             self._add(shape, UPDATE_AFTER, new, size)
 
-    def _key(self, shape: _Shape, row: Values) -> Values:
+    def _key(self, shape: _RowShape, row: Values) -> Values:
         return [value if place in shape.keys else None for place, value in enumerate(row)]
 
     def _truncate(self, truncate: TruncateMessage) -> None:
@@ -171,13 +171,13 @@ class Transactions:
                 shape.table.require_truncates()
                 self._changes(shape).truncate()
 
-    def _add(self, shape: _Shape, kind: str, values: Values, size: int) -> None:
+    def _add(self, shape: _RowShape, kind: str, values: Values, size: int) -> None:
         assert self._begun is not None
         self._number += 1
         place = Place(self._begun.lsn, self._begun.committed_ms, self._number)
         self._changes(shape).add(kind, values, place, size)
 
-    def _changes(self, shape: _Shape) -> TableChanges:
+    def _changes(self, shape: _RowShape) -> TableChanges:
         name = shape.table.shown
         if name not in self._waiting:
             self._waiting[name] = TableChanges(name, shape.columns, shape.stream)
@@ -188,7 +188,7 @@ class Transactions:
 
     # --- columns ------------------------------------------------------------------------------------------------
 
-    def _shape(self, number: int) -> _Shape | None:
+    def _shape(self, number: int) -> _RowShape | None:
         """The columns of a table's rows; None if they are not wanted: the table has them, or is not mirrored."""
         relation = self._relations.get(number)
         if relation is None or self._begun is None:
@@ -242,7 +242,7 @@ class Transactions:
                 f" snapshot: txlog mirror ... --resync {name}"
             )
 
-    def _shape_of(self, relation: RelationMessage, table: MirrorTable, lsn: int) -> _Shape:
+    def _shape_of(self, relation: RelationMessage, table: MirrorTable, lsn: int) -> _RowShape:
         name, sources = table.shown, self._sources()
         stream = tuple(
             StreamColumn(each.name, sources.type_of(name, each.name, each.type, each.modifier))
@@ -255,14 +255,14 @@ class Transactions:
         ]:
             earlier_keys = self._earlier_keys(table)
             self._require_same_table(relation, table, earlier_keys, state.earlier)
-            return _Shape(table, state.earlier, stream, _places(stream, earlier_keys))
+            return _RowShape(table, state.earlier, stream, _places(stream, earlier_keys))
         now = self._columns[name].columns if name in self._columns else state.columns
         columns = followed(name, now, stream, sources.columns(relation.number, name))
         if columns is None:
             by_name = {column.name: column for column in now}
             columns = tuple(by_name[column.name] for column in stream)
             self._require_same_table(relation, table, self._keys(name, table), now)
-            return _Shape(table, columns, stream, _places(stream, self._keys(name, table)))
+            return _RowShape(table, columns, stream, _places(stream, self._keys(name, table)))
         if is_old:
             raise SchemaMismatchError(
                 f"{name} changed its columns several times in transactions in which the mirror was killed. Mirror it"
@@ -271,7 +271,7 @@ class Transactions:
         keys = _renamed(self._keys(name, table), now, columns)
         self._require_same_table(relation, table, keys, columns)
         self._columns[name] = NewColumns(columns, stream, lsn, keys)
-        return _Shape(table, columns, stream, _places(stream, keys))
+        return _RowShape(table, columns, stream, _places(stream, keys))
 
     def _keys(self, name: str, table: MirrorTable) -> tuple[str, ...]:
         return self._columns[name].keys if name in self._columns else table.state.keys

@@ -45,12 +45,12 @@ def completed(changes: TableChanges, keys: Sequence[str], look_up: LooksUp) -> I
             if lacking:
                 columns.update(lacking)
                 needed.add(replaced)
-    held = _Held(changes.table, sorted(columns), needed)
+    held = _HeldRows(changes.table, sorted(columns), needed)
     for step in _steps(changes, keys):
         yield held.completed(step, look_up)
 
 
-class _Held:
+class _HeldRows:
     """The newest values of the rows that later changes refer to."""
 
     def __init__(self, table: str, columns: Sequence[str], needed: set[Key]) -> None:

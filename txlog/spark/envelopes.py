@@ -90,7 +90,7 @@ def apply_changes(
     if stored_as_scd_type not in (1, 2):
         raise invalid("stored_as_scd_type", stored_as_scd_type, "1 or 2")
     ordered = _order(df, sequence_by)
-    kind = _History if stored_as_scd_type == 2 else _Newest
+    kind = _History if stored_as_scd_type == 2 else _NewestRows
     apply = kind(path, names_in("keys", keys), options)
     return df.writeStream.foreachBatch(foreach_batch(_Each(apply, ordered), app_id=app_id))
 
@@ -113,7 +113,7 @@ def _order(df: DataFrame, sequence_by: str | None) -> str:
 class _Each:
     """Applies one micro-batch."""
 
-    def __init__(self, apply: _Newest, ordered: str) -> None:
+    def __init__(self, apply: _NewestRows, ordered: str) -> None:
         self._apply = apply
         self._ordered = ordered
 
@@ -131,7 +131,7 @@ class _Each:
 # --- the tables -------------------------------------------------------------------------------------------------------
 
 
-class _Newest:
+class _NewestRows:
     """A table with the newest row of each key."""
 
     beside: tuple[str, ...] = ()
@@ -213,7 +213,7 @@ class _Newest:
         txlog.Table.create(self._path, self._columns(columns), exist_ok=True, storage_options=self._stored(spark))
 
 
-class _History(_Newest):
+class _History(_NewestRows):
     """A table with every row that a key had, and the sequences between which it had it."""
 
     beside = (_START, _END)

@@ -117,7 +117,7 @@ def native(
     """The text for duckdb, whose value has the type of ``node``. ``otherwise`` gives the call of a function with an
     expression's value, for the rows in which duckdb's may be another one."""
     try:
-        return _Writer(columns, otherwise).text(node)
+        return _ExpressionWriter(columns, otherwise).text(node)
     except _NotNative:
         return None
 
@@ -126,7 +126,7 @@ class _NotNative(Exception):
     """duckdb has no text with this value."""
 
 
-class _Writer:
+class _ExpressionWriter:
     def __init__(self, columns: Mapping[str, str], otherwise: Callable[[Expression], str] | None) -> None:
         self.columns, self.otherwise = columns, otherwise
 

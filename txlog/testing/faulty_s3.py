@@ -125,7 +125,7 @@ class FaultyS3:
         self.closing = threading.Event()
         self._script: list[PutFault] = []
         self._list_script: list[ListFault] = []
-        self._server = _Server(("127.0.0.1", 0), type("_BoundHandler", (_Handler,), {"service": self}))
+        self._server = _S3Server(("127.0.0.1", 0), type("_BoundHandler", (_S3Handler,), {"service": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
@@ -187,7 +187,7 @@ class FaultyS3:
         return self._list_script.pop(0) if self._list_script else ListFault.NONE
 
 
-class _Server(ThreadingHTTPServer):
+class _S3Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
@@ -195,7 +195,7 @@ class _Server(ThreadingHTTPServer):
         """Print no traceback: clients that give up are expected here."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _S3Handler(BaseHTTPRequestHandler):
     service: FaultyS3
     key: str
     query: dict[str, str]

@@ -58,7 +58,7 @@ class Group(NamedTuple):
     body: Bytes
 
 
-class _Leaf(NamedTuple):
+class _VaryingText(NamedTuple):
     """What differs between the texts of a shape: from so many bytes behind a mark up to the next one. The contents of a
     string, a number or a literal."""
 
@@ -76,7 +76,7 @@ class _Inside(NamedTuple):
     values: tuple[_Value, ...]
 
 
-_Value: TypeAlias = "_Leaf | _Inside"
+_Value: TypeAlias = "_VaryingText | _Inside"
 
 
 class _OddShapeError(Exception):
@@ -90,7 +90,7 @@ class Shape:
         self._metadata, _ = encode_json(text.decode())  # which refuses what is no JSON
         self._text, self._marks = text, marks.tolist()
         self._ids = {name: at for at, name in enumerate(names_of(self._metadata))}
-        self._leaves: list[_Leaf] = []
+        self._leaves: list[_VaryingText] = []
         self._root, _ = self._value(-1, 0)
 
     @classmethod
@@ -110,8 +110,8 @@ class Shape:
     def _char(self, mark: int) -> str:
         return chr(self._text[self._marks[mark]])
 
-    def _leaf(self, mark: int, distance: int, *, is_string: bool) -> _Leaf:
-        leaf = _Leaf(mark, distance, is_string)
+    def _leaf(self, mark: int, distance: int, *, is_string: bool) -> _VaryingText:
+        leaf = _VaryingText(mark, distance, is_string)
         self._leaves.append(leaf)
         return leaf
 
@@ -215,7 +215,7 @@ class _Columns:
         self._mixed = 0
 
     def sized(self, value: _Value) -> _Sized:
-        if isinstance(value, _Leaf):
+        if isinstance(value, _VaryingText):
             return self._string(value) if value.is_string else self._scalar(value)
         inside = tuple(self.sized(each) for each in value.values)
         body = sum((each.sizes for each in inside), np.zeros(self._count, np.int64))
@@ -233,7 +233,7 @@ class _Columns:
         found: Bytes = self._data.take(starts[:, None] + np.arange(width), mode="clip")
         return found
 
-    def _string(self, value: _Leaf) -> _Sized:
+    def _string(self, value: _VaryingText) -> _Sized:
         starts = self._marks[value.mark] + 1
         sizes = self._marks[value.mark + 1] - starts
         self.usual &= sizes <= _STRING_MAX
@@ -253,7 +253,7 @@ class _Columns:
         sizes = sizes + np.where(is_long, 5, 1)
         return _Sized(sizes, matrix, sizes)
 
-    def _scalar(self, value: _Leaf) -> _Sized:
+    def _scalar(self, value: _VaryingText) -> _Sized:
         starts = self._marks[value.mark] + value.distance
         lengths = self._marks[value.mark + 1] - starts
         first = self._data[starts]

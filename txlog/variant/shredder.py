@@ -98,7 +98,7 @@ class Shredder:
         return encoded_bounds(known, is_maximum=False), encoded_bounds(known, is_maximum=True)
 
 
-class _Leaf:
+class _LeafNode:
     """The values of one type, and the bytes of all others."""
 
     def __init__(self, data_type: DataType) -> None:
@@ -167,7 +167,7 @@ class _Leaf:
             self._high = value
 
 
-class _Object:
+class _ObjectNode:
     """The fields of an object that have typed columns, and the bytes of an object with the others."""
 
     def __init__(self, fields: Mapping[str, _Node]) -> None:
@@ -276,28 +276,28 @@ class _List:
         yield from ()
 
 
-_Node: TypeAlias = "_Leaf | _Object | _List"
+_Node: TypeAlias = "_LeafNode | _ObjectNode | _List"
 _WHOLE = frozenset(kind for kind, data_type in _KINDS.items() if data_type == LONG)
 
 
 def _made(shape: Shape) -> _Node:
     if isinstance(shape, Struct):
-        return _Object({field.name: _made(field.type) for field in shape.fields})
-    return _List(_made(shape.element)) if isinstance(shape, Array) else _Leaf(shape)
+        return _ObjectNode({field.name: _made(field.type) for field in shape.fields})
+    return _List(_made(shape.element)) if isinstance(shape, Array) else _LeafNode(shape)
 
 
 # --- what most rows have --------------------------------------------------------------------------------------------
 
 
-class _Seen:
+class _PlaceSample:
     """What is at one place in the rows of a sample."""
 
     def __init__(self) -> None:
         self.count = 0
         self.types: Counter[DataType | str] = Counter()
         self.scale = self.whole = 0
-        self.fields: dict[str, _Seen] = {}
-        self.element: _Seen | None = None
+        self.fields: dict[str, _PlaceSample] = {}
+        self.element: _PlaceSample | None = None
 
     def see(self, part: Part, depth: int) -> None:
         self.count += 1
@@ -305,10 +305,10 @@ class _Seen:
         if kind == "object" and depth < _DEPTH_MAX:
             self.types["object"] += 1
             for name, each in part.fields():
-                self.fields.setdefault(name, _Seen()).see(each, depth + 1)
+                self.fields.setdefault(name, _PlaceSample()).see(each, depth + 1)
         elif kind == "array" and depth < _DEPTH_MAX:
             self.types["array"] += 1
-            self.element = self.element or _Seen()
+            self.element = self.element or _PlaceSample()
             for each in part.items():
                 self.element.see(each, depth + 1)
         elif kind == "decimal" or kind in _WHOLE:
@@ -342,7 +342,7 @@ def found_shape(array: pa.StructArray) -> Shape | None:
 
     None if there is nothing like that.
     """
-    seen = _Seen()
+    seen = _PlaceSample()
     rows = array.slice(0, _SAMPLE_ROWS)
     for is_valid, each in zip(rows.is_valid().to_pylist(), rows.to_pylist(), strict=True):
         if is_valid:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.definition._change_columns import (
-        AlterColumn,
+        ColumnAlteration,
         altered_column,
         described_table,
         dropped_columns,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from txlog.core.definition._create_table import create_table, probe_new_location
     from txlog.core.definition._row_changes import BoundEngine, MergesRowChanges, is_merged, row_changes
     from txlog.core.definition._row_tracking import give_row_ids, take_row_ids
-    from txlog.core.definition._sync_identity import SyncIdentity
+    from txlog.core.definition._sync_identity import IdentitySync
     from txlog.core.definition._table_definition import (
         Definition,
         cloned,
@@ -52,7 +52,7 @@ else:
     __getattr__, __dir__ = face(
         __name__,
         """
-        _change_columns: AlterColumn altered_column described_table dropped_columns renamed_column
+        _change_columns: ColumnAlteration altered_column described_table dropped_columns renamed_column
         _change_definition: added_columns change_definition properties_set set_properties unset_properties
         _checked_definition: DefinitionChange MakeChange commit_definition_change require_met
         _cluster_by: cluster_by
@@ -60,20 +60,20 @@ else:
         _create_table: create_table probe_new_location
         _row_changes: BoundEngine MergesRowChanges is_merged row_changes
         _row_tracking: give_row_ids take_row_ids
-        _sync_identity: SyncIdentity
+        _sync_identity: IdentitySync
         _table_definition: Definition cloned commit_definition define definition_builder is_wider new_table
             random_name require_definition with_columns with_properties with_schema without_properties
         """,
     )
 
 __all__ = [
-    "AlterColumn",
     "BoundEngine",
+    "ColumnAlteration",
     "Definition",
     "DefinitionChange",
+    "IdentitySync",
     "MakeChange",
     "MergesRowChanges",
-    "SyncIdentity",
     "add_constraint",
     "added_columns",
     "altered_column",

@@ -55,7 +55,7 @@ _TEXT_LENGTH = pattern(r"(varchar|char)\((\d+)\)")
 _COMMENT, _DEFAULT, _GENERATED = "comment", "CURRENT_DEFAULT", "delta.generationExpression"
 
 
-class AlterColumn(msgspec.Struct, frozen=True):
+class ColumnAlteration(msgspec.Struct, frozen=True):
     """The arguments of `Table.alter_column`; None leaves a property of the column as it is."""
 
     type: Any = None
@@ -108,9 +108,9 @@ def dropped_columns(state: TableState, columns: Any) -> DefinitionChange:
     return DefinitionChange(redefined(state, schema, configuration=configuration), "DROP COLUMNS", parameters)
 
 
-def altered_column(state: TableState, column: Any, asked: AlterColumn) -> DefinitionChange:
+def altered_column(state: TableState, column: Any, asked: ColumnAlteration) -> DefinitionChange:
     """See `Table.alter_column`."""
-    if asked == AlterColumn():
+    if asked == ColumnAlteration():
         names = ", ".join(map(argument, ("type", "nullable", "comment", "default", "first", "after")))
         raise InvalidInputError(f"nothing to change: pass one of {names}")
     if asked.nullable not in (None, True, False):
@@ -260,7 +260,7 @@ def _asked_field(given: Any) -> Field:
     raise invalid("type", given, "a type in DDL, such as 'bigint', or a pyarrow.DataType")
 
 
-def _with_metadata(schema: Struct, path: ColumnPath, asked: AlterColumn) -> Struct:
+def _with_metadata(schema: Struct, path: ColumnPath, asked: ColumnAlteration) -> Struct:
     given = {_COMMENT: asked.comment, _DEFAULT: asked.default}
     for (key, value), parameter in zip(given.items(), ("comment", "default"), strict=True):
         if value is None:
@@ -288,7 +288,7 @@ def _not_null(schema: Struct, path: ColumnPath) -> Constraint:
     return Constraint(f"NOT NULL of column {path_text(path)}", sql, parse_predicate(sql, schema, zone=UTC))
 
 
-def _parameters(state: TableState, schema: Struct, path: ColumnPath, asked: AlterColumn) -> dict[str, str]:
+def _parameters(state: TableState, schema: Struct, path: ColumnPath, asked: ColumnAlteration) -> dict[str, str]:
     """As Spark writes them: the current column, with its earlier type changes and its new position."""
     position = "FIRST" if asked.first else None if asked.after is None else f"AFTER {asked.after}"
     field, before = field_at(schema, path), field_at(state.schema, path)

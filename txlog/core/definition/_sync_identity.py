@@ -26,7 +26,7 @@ from txlog.errors import InvalidInputError
 _OPERATION = "CHANGE COLUMN"  # of which Spark's history has the column as it was before
 
 
-class SyncIdentity:
+class IdentitySync:
     """A ``MakeChange``. It reads the column of each file once."""
 
     def __init__(self, open_table: OpenTable, column: Any) -> None:

@@ -106,7 +106,7 @@ def can_follow_widening(old: DataType, new: DataType) -> bool:
     return _may_become(before, after)
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _TypePlace(msgspec.Struct, frozen=True):
     """Where in the schema a type is."""
 
     path: ColumnPath
@@ -117,10 +117,10 @@ class _Place(msgspec.Struct, frozen=True):
     nested_ids: Mapping[str, int]
     has_statistics: bool
 
-    def inside(self, name: str) -> _Place:
+    def inside(self, name: str) -> _TypePlace:
         """The element of this list, or the key or value of this map."""
         path, names, nested = (*self.path, name), (*self.names, name), f"{self.nested}.{name}"
-        return _Place(path, names, nested, self.nested_ids, has_statistics=False)
+        return _TypePlace(path, names, nested, self.nested_ids, has_statistics=False)
 
 
 class _Conversion:
@@ -138,7 +138,7 @@ class _Conversion:
         fields, mapping = [], []
         for member in struct.fields:
             physical = physical_name(member)
-            place = _Place((*path, physical), (*names, member.name), physical, nested_ids(member), has_statistics)
+            place = _TypePlace((*path, physical), (*names, member.name), physical, nested_ids(member), has_statistics)
             _check_type_changes(member, place.names)
             _check_collations(member, place.names)
             number = self._id(place, member.type, field_id(member))
@@ -150,7 +150,7 @@ class _Conversion:
             mapping.append(_mapped_field(number, physical, inner))
         return fields, mapping
 
-    def _type(self, data_type: DataType, place: _Place) -> tuple[Any, list[dict[str, Any]]]:
+    def _type(self, data_type: DataType, place: _TypePlace) -> tuple[Any, list[dict[str, Any]]]:
         """A type, and the name mapping of its contents."""
         match data_type:
             case Struct():
@@ -170,13 +170,13 @@ class _Conversion:
             self.out.leaves.append(IcebergLeaf(place.path, data_type, self.out.ids[place.path]))
         return kind, []
 
-    def _inside(self, data_type: DataType, place: _Place) -> tuple[int, Any, dict[str, Any]]:
+    def _inside(self, data_type: DataType, place: _TypePlace) -> tuple[int, Any, dict[str, Any]]:
         """The id, the type and the name mapping of an element, key or value."""
         number = self._id(place, data_type, place.nested_ids.get(place.nested))
         typed, inner = self._type(data_type, place)
         return number, typed, _mapped_field(number, place.path[-1], inner)
 
-    def _id(self, place: _Place, data_type: DataType, delta_id: int | None) -> int:
+    def _id(self, place: _TypePlace, data_type: DataType, delta_id: int | None) -> int:
         known = self.known.get(place.path)
         if known is not None and not _may_become(known.kind, kind_of(data_type)):
             raise NewMeaningError
@@ -234,7 +234,7 @@ def _digits(kind: str) -> tuple[int, int]:
     return int(precision), int(scale)
 
 
-def _delta_id(number: int | None, place: _Place) -> int:
+def _delta_id(number: int | None, place: _TypePlace) -> int:
     if number is not None:
         return number
     if place.path[-1] == place.nested:
