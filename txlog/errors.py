@@ -114,11 +114,12 @@ class TxlogError(Exception):
         **details: Any,
     ) -> None:
         self.template = message
-        super().__init__(self.message)
+        has_words = is_worded(message)
+        super().__init__(spelled(message, in_python) if has_words else message)
         self.table = table
         self.version = version
         self.path = path
-        if is_worded(message):
+        if has_words:
             named = (word.name for word in words_in(message) if word.kind in ("argument", "setting"))
             self.parameter = next(named, None)
         for name, value in details.items():

@@ -35,7 +35,7 @@ def choose(patch: pytest.MonkeyPatch, chosen: Callable[[FileChoice, list[Any]], 
     def fewer(self: FileChoice, *given: Any) -> list[Any]:
         found = new(self, *given)
         left = chosen(self, found)
-        self.exclude({add.live_key for add in found} - {add.live_key for add in left})
+        self.excluded.update({add.live_key for add in found} - {add.live_key for add in left})
         return left
 
     patch.setattr(FileChoice, "new", fewer)

@@ -383,7 +383,7 @@ def mutate_first_look_only(patch: pytest.MonkeyPatch) -> None:
     def once(self: FileChoice, *given: Any) -> Any:
         found = new(self, *given)
         if id(self) in has_looked:
-            self.exclude(add.live_key for add in found)
+            self.excluded.update(add.live_key for add in found)
             return []
         has_looked.add(id(self))
         return found

@@ -701,7 +701,7 @@ def look_once(patch: pytest.MonkeyPatch) -> None:
 
     def once(self: DistributedTasks, state: Any, live: Any, new: Any, choice: Any) -> Any:
         if self._executions > 0:
-            choice.exclude(add.live_key for add in new)
+            choice.excluded.update(add.live_key for add in new)
             new = []
         return replaced(self, state, live, new, choice)
 

@@ -70,6 +70,16 @@ def test_every_action_survives_the_way_in_and_out(line: dict[str, Any]) -> None:
     assert action_to_json(action) == line
 
 
+@pytest.mark.parametrize("line", LINES, ids=lambda line: next(iter(line)))
+@pytest.mark.parametrize("extra", [None, "fromTheFuture", "extra"])
+def test_an_action_read_at_once_is_the_one_read_field_by_field(line: dict[str, Any], extra: str | None) -> None:
+    (key, value), *_ = line.items()
+    value = value if extra is None else {**value, extra: {}}
+    kind = type(action_from_json({key: value}))
+    if kind is not CommitInfo:
+        assert kind.from_json(value) == kind.read_fields(value)  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("key", ["add", "remove", "metaData", "protocol", "txn", "domainMetadata", "cdc"])
 def test_unknown_fields_of_an_action_are_written_back(key: str) -> None:
     line = next(line for line in LINES if key in line)

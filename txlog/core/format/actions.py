@@ -68,7 +68,7 @@ LiveKey: TypeAlias = tuple[FileId, str | None]
 """A live file with the unique id of its deletion vector or None: which rows it has for readers."""
 
 
-class DeletionVectorDescriptor(WireAction, frozen=True, forbid_unknown_fields=True):
+class DeletionVectorDescriptor(WireAction, frozen=True):
     """Where the dead rows of a file are listed (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
 
     KEY: ClassVar[str] = "deletionVector"
@@ -99,6 +99,7 @@ class DeletionVectorDescriptor(WireAction, frozen=True, forbid_unknown_fields=Tr
         return result
 
 
+_USUAL_FORMAT: dict[str, Any] = {"provider": "parquet", "options": {}}
 NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 
@@ -114,15 +115,17 @@ class Metadata(WireAction, frozen=True):
     name: str | None = None
     description: str | None = None
     created_time: Long | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
 
     @classmethod
     def from_json(cls, value: Any) -> Metadata:
         """As of other actions. Databricks' pipelines write the first one without a schema: it has no columns, as in
         Spark."""
-        if isinstance(value, Mapping) and value.get("schemaString") is None:
+        if not isinstance(value, Mapping):
+            return cls.read_fields(value)
+        if value.get("schemaString") is None:
             value = {**value, "schemaString": NO_COLUMNS}
-        return super().from_json(value)
+        return super().from_json(value) if value.get("format") == _USUAL_FORMAT else cls.read_fields(value)
 
 
 class Protocol(WireAction, frozen=True):
@@ -136,10 +139,10 @@ class Protocol(WireAction, frozen=True):
     min_writer_version: Int32
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
-class AddFile(WireAction, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+class AddFile(WireAction, frozen=True, omit_defaults=True, gc=False):
     """``add``: a data file enters the table. ``path`` is the URI text of the log, not a decoded path.
 
     A log has many, and none refers to itself, so the garbage collector need not look at them.
@@ -202,7 +205,7 @@ class RemoveFile(WireAction, frozen=True):
     deletion_vector: DeletionVectorDescriptor | None = None
     base_row_id: Size | None = None
     default_row_commit_version: Size | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
 
     @property
     def key(self) -> FileKey:
@@ -222,7 +225,7 @@ class AddCDCFile(WireAction, frozen=True):
     size: Size
     data_change: bool
     tags: TextMap | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
 class SetTransaction(WireAction, frozen=True):
@@ -232,7 +235,7 @@ class SetTransaction(WireAction, frozen=True):
     app_id: str
     version: Long
     last_updated: Long | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
 class DomainMetadata(WireAction, frozen=True):
@@ -242,7 +245,7 @@ class DomainMetadata(WireAction, frozen=True):
     domain: str
     configuration: str
     removed: bool
-    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
 class CommitInfo(msgspec.Struct, frozen=True):

@@ -191,10 +191,11 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 A = TypeVar("A", bound="WireAction")
 
 
-class WireAction(msgspec.Struct, frozen=True, rename="camel"):
+class WireAction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What all actions share: a JSON key, and fields, which have camel case names in JSON.
 
-    A field without a default is required. One that equals its default is not written.
+    A field without a default is required. One that equals its default is not written. ``extra``, if a class has it,
+    is named so that no usual JSON key is read as it.
     """
 
     KEY: ClassVar[str] = ""
@@ -202,6 +203,14 @@ class WireAction(msgspec.Struct, frozen=True, rename="camel"):
     @classmethod
     def from_json(cls: type[A], value: Any) -> A:
         """Build from a decoded JSON object (or a checkpoint row as a dict); raises ``ActionError``."""
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError:  # an unusual value, or a wrong one
+            return cls.read_fields(value)
+
+    @classmethod
+    def read_fields(cls: type[A], value: Any) -> A:
+        """`from_json` one field after the other: keeps unknown fields, and says which value is wrong."""
         if type(value) is not dict and not isinstance(value, Mapping):
             raise ActionError(f"{cls.KEY} must be an object, not {shown(value)}")
         wires = _wires(cls)

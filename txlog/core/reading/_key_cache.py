@@ -258,12 +258,11 @@ class CachedKeys:
     def find_kept(
         self, adds: Sequence[AddFile], wanted_by: Callable[[KeyNumbers], KeyValues | None]
     ) -> dict[FileId, KeyPlaces]:
-        """The rows with wanted keys in each of these files whose keys are kept beside the table.
+        """The rows with wanted keys in each of these files whose keys are kept beside the table, in `folder`.
 
         ``wanted_by`` makes the wanted keys numbers; None if it has only the numbers of this cache.
         """
-        if self.folder is None:
-            return {}
+        assert self.folder is not None
         own = self.numbers
         numbers = {own.secret: own}
 

@@ -44,16 +44,13 @@ class ParquetColumns:
         columns = list(file_schema)  # once: each list makes all of them
         positions = self._positions(fields, columns, all_fields)
         self._names = {name: columns[at].name for name, at in positions.items()}
+        self.names = [*self._names.values()]
+        """The file's columns to read."""
 
     @property
     def has_old_calendar(self) -> bool:
         """Whether dates and times mean others than the file's numbers and its statistics say."""
         return self._calendar is not None
-
-    @property
-    def names(self) -> list[str]:
-        """The file's columns to read."""
-        return list(self._names.values())
 
     def file_column(self, name: str) -> str | None:
         """The file's name for the table's top-level column ``name``; None if the file lacks it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Generator, Mapping, Reversible, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -102,9 +102,11 @@ class OpenTable:
         self.retry = retry or RetryPolicy()
         store.versions.wait_by(self.retry)
         self._hooks = hooks
+        self.timed = partial(timed, hooks, self.uri)
+        """``timed(name)`` reports a block to the hooks, as the step of this name."""
         size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
         self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)
-        self._workers = self._given(workers)
+        self._workers = None if workers is None else self._given(workers)
         self.log = log or DeltaLog(store, time_zone=UTC if time_zone == UTC else _checked(time_zone))
         self.post_commit = PostCommit(self.log, hooks)
         self.last_read = LastRead()
@@ -209,16 +211,14 @@ class OpenTable:
 
     def given_workers(self, given: GivenWorkers | None) -> Workers | None:
         """The given workers, else this handle's; None if there are none. Raises what `workers` raises."""
-        found = self._given(given) or self._workers
+        found = self._workers if given is None else self._given(given)
         if found is not None:
             from txlog.core.workers import require_openable
 
             require_openable(found, self.task_store())
         return found
 
-    def _given(self, workers: GivenWorkers | None) -> Workers | None:
-        if workers is None:
-            return None
+    def _given(self, workers: GivenWorkers) -> Workers:
         from txlog.core.workers import given_workers
 
         return given_workers(workers, self.uri)
@@ -580,10 +580,6 @@ class OpenTable:
     def is_on_disk(self, version: int) -> bool:
         """Whether this handle has made the version and all below it durable."""
         return version <= self._commits.durable_version
-
-    def timed(self, name: str) -> AbstractContextManager[None]:
-        """Report the block to the hooks, as the step of this name."""
-        return timed(self._hooks, self.uri, name)
 
     def report_conflict(self, error: ConflictError) -> None:
         """Call the hooks with a conflict that is about to be raised."""

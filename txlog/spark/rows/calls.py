@@ -544,7 +544,7 @@ def _columns_of(spec: RowSpec | SourceSpec, source: pa.Schema, state: TableState
 
 def _refuse_to_lose_updates(frame: DataFrame, options: RowOptions, state: TableState, uri: str) -> None:
     """Refuse a source computed from the table, unless the call says from which version."""
-    if options.is_reexecuted and reads_table(frame, uri):
+    if options.commit.is_reexecuted("rerun") and reads_table(frame, uri):
         raise InvalidInputError(
             "the source reads the table itself, so it could silently overwrite changes that others make meanwhile:"
             f" read one version of the table (such as version={state.version}), and pass it as"

@@ -150,6 +150,7 @@ class RowChange:
         self._listed: pa.Table | None = None
         self._commits: list[Commit] = []  # after the list
         self._live: _Live | None = None
+        self._has_run = False
         self.done = RowsReplaced((), (), (), WriteMetrics())
         """What the last execution does."""
         self.metrics = WriteMetrics()
@@ -161,7 +162,7 @@ class RowChange:
         return self._open_table.log.files_after(self._listed, self._commits, self._live.state, self._live.asked)
 
     def execute(self, state: TableState) -> Proposal:
-        options, commit, builder = self._options, self._options.commit, ProposalBuilder(state)
+        commit, builder = self._options.commit, ProposalBuilder(state)
         if commit.transaction is not None:
             builder.set_transaction(*commit.transaction)
         if commit.void_from is not None:
@@ -176,8 +177,8 @@ class RowChange:
         if self._change_files is not None:
             metrics = replace(metrics, change_files=self._change_files.finish(builder))
         self.metrics = metrics
-        is_serial = options.is_reexecuted or commit.read_version is not None
-        if options.is_reexecuted:
+        is_rerun = commit.is_reexecuted("rerun")
+        if is_rerun:
             builder.read_table()
         else:
             self._declare_reads(builder, live)
@@ -195,8 +196,10 @@ class RowChange:
             ),
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
-            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state, commit.isolation),
-            is_reexecutable=options.is_reexecuted,
+            isolation=Isolation.SERIALIZABLE
+            if is_rerun or commit.read_version is not None
+            else self._open_table.isolation(state, commit.isolation),
+            is_reexecutable=is_rerun,
             is_tied_to_version=commit.read_version is not None,
         )
 
@@ -210,8 +213,10 @@ class RowChange:
 
     def _apply(self, state: TableState, builder: ProposalBuilder, live: LiveFiles) -> WriteMetrics:
         self._open_table.log.check_zones(state)
-        self._tasks.follow(state, live)
-        self._choice.forget({*live.keys})
+        if self._has_run:
+            self._tasks.follow(state, live)
+            self._choice.forget({*live.keys})
+        self._has_run = True
         done = self.done = self._tasks.replaced(state, live, self._choice.new(live, self._tasks), self._choice)
         if self._change_files is not None and done.row_changes is not None:
             self._change_files.collect(done.row_changes, builder)

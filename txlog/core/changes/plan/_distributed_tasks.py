@@ -149,7 +149,7 @@ class DistributedTasks:
     def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:
         if new:
             self._change(new)
-            choice.exclude({add.live_key for add in new} - self._touched.keys())
+            choice.excluded |= {add.live_key for add in new} - self._touched.keys()
             self._report(len(new), len(new))
         self._record_whole_files(live, choice)
         found = self._replaced(live, choice)

@@ -122,10 +122,6 @@ class FileChoice:
         self.excluded &= live
         self.whole &= live
 
-    def exclude(self, keys: Iterable[LiveKey]) -> None:
-        """Remember that these files hold no match."""
-        self.excluded.update(keys)
-
     def new(self, live: LiveFiles, looked: InspectedFiles) -> list[AddFile]:
         """The files to look into: they may hold a match, and no execution has looked into them."""
         keys = live.keys
@@ -147,7 +143,7 @@ class FileChoice:
                 return []
             rows = live.take(unknown)
         is_candidate = self._judge.candidates(rows)
-        self.exclude(keys[unknown[at]] for at in np.flatnonzero(~is_candidate).tolist())
+        self.excluded.update(keys[unknown[at]] for at in np.flatnonzero(~is_candidate).tolist())
         wanted = np.flatnonzero(is_candidate)
         if is_first:
             self._first = live, sorted([*known, *(unknown[at] for at in wanted.tolist())])

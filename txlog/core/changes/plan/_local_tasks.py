@@ -17,7 +17,7 @@ from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.tasks import MatchedFile, RowOperation, RowWork
 from txlog.core.definition import Definition
-from txlog.core.format.actions import AddFile, FileId, LiveKey
+from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.file_columns import live_keys
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
@@ -60,14 +60,11 @@ class LocalTasks:
             parquet=options.parquet,
             vectors=lambda: open_table.key_cache.vectors,
         )
-
-    def knows(self, key: LiveKey) -> bool:
-        return self._work.knows(key[0])
-
-    def matches(self, key: LiveKey) -> bool:
-        return self._work.matches(key[0])
+        self.knows, self.matches = self._work.knows, self._work.matches
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
+        if not self._operation.uses_key_cache:
+            return ()
         return self._work.recall(files, are_all_live=are_all_live and self._options.commit.read_version is None)
 
     def follow(self, state: TableState, live: LiveFiles) -> None:
@@ -103,7 +100,7 @@ class LocalTasks:
         found = [
             row
             for row, key in enumerate(live.keys)
-            if key in choice.whole or (key not in choice.excluded and self._work.matches(key[0]))
+            if key in choice.whole or (key not in choice.excluded and self.matches(key))
         ]
         adds = live.adds(found)
         whole = [add for add in adds if add.live_key in choice.whole]

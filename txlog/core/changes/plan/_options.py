@@ -46,17 +46,13 @@ class RowOptions(msgspec.Struct, frozen=True):
             from txlog.core.writing import checked_settings
 
             force_setattr(self, "parquet", checked_settings(self.parquet))
-        progress_of(self.on_progress)
+        if self.on_progress is not None:
+            progress_of(self.on_progress)
 
     @property
     def on_files(self) -> OnDone | None:
         """Called with the number of files looked into so far, and the total."""
         return step_if(self.on_progress, "looking into files")
-
-    @property
-    def is_reexecuted(self) -> bool:
-        """Whether the change reruns after a commit that changed files: not if it is tied to a version."""
-        return self.commit.is_reexecuted("rerun")
 
 
 def check_delete(where: object, all_rows: object) -> None:

@@ -124,7 +124,7 @@ def row_change_steps(
 
     The first result of a handle whose change copied many rows says so.
     """
-    if options.is_reexecuted:
+    if options.commit.is_reexecuted("rerun"):
         result = yield from open_table.plan_steps(change, state, unsent=unsent)
     else:
         # Delta's rules: a commit that touches what was read, or the same files, is a conflict.

@@ -159,7 +159,7 @@ def change_part(
         work = RowWork(store, table, operation, unsent, with_vectors=job.with_vectors, adds_source_rows=False)
         to_read, whole = _chosen(operation, adds)
         work.look_into(to_read)
-        touched = work.touched([add for add in to_read if work.matches(add.file_id)], table.version)
+        touched = work.touched([add for add in to_read if work.matches(add.live_key)], table.version)
         if job.dry_run:
             metrics = work.would_do(touched, whole)
             return PartOutcome(_outcomes(touched, whole), (), (), metrics, _matched(operation, touched, source))

@@ -115,6 +115,8 @@ class FileRows:
         """Whether many of the small files that are `joined` next will be needed again."""
         self.ids = RowIds.of(table)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
+        self.fields = table.schema.fields if self.ids is None else (*table.schema.fields, *self.ids.fields)
+        """The table's columns, and those of row ids that `live` has too."""
 
     def reader(
         self,
@@ -185,11 +187,6 @@ class FileRows:
                     positions, batch = positions[~goes], batch.filter(from_flags(~goes))
             for here, rows in plain_parts(positions, batch):
                 yield here, rows if self.ids is None else self.ids.taken_over(add, here, rows)
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The table's columns, and those of row ids that `live` has too."""
-        return (*self._table.schema.fields, *(() if self.ids is None else self.ids.fields))
 
     @property
     def schema(self) -> pa.Schema:

@@ -165,6 +165,8 @@ class FileRewriter:
         self._operation = operation
         self._rows = rows
         self._with_vectors = with_vectors
+        # Not where a file costs a request: a file of source rows alone need not be opened when they are replaced.
+        self._may_join = not with_vectors and not self._are_requests
         self._parquet = parquet
         self._schema = rows.schema
         self._uri = store.uri
@@ -504,11 +506,6 @@ class FileRewriter:
             return ()
         small = [each for each in touched if each.add.size <= _JOINED_BYTES]
         return small if _are_small(small) else ()
-
-    @property
-    def _may_join(self) -> bool:
-        """Not where a file costs a request: a file of source rows alone need not be opened when they are replaced."""
-        return not self._with_vectors and not self._are_requests
 
     def _copied_with_source(
         self, small: Sequence[MatchedFile], is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None

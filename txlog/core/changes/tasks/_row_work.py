@@ -113,6 +113,9 @@ class RowsDone(msgspec.Struct, frozen=True):
         )
 
 
+_NONE_DEAD = unpack(b"")
+
+
 class _KnownFiles(msgspec.Struct):
     """What is known about immutable files and vectors."""
 
@@ -175,13 +178,13 @@ class RowWork:
 
     # --- which rows -----------------------------------------------------------------------------------------
 
-    def knows(self, file: FileId) -> bool:
+    def knows(self, key: LiveKey) -> bool:
         """Whether this file was looked into."""
-        return file in self._seen.hits
+        return key[0] in self._seen.hits
 
-    def matches(self, file: FileId) -> bool:
+    def matches(self, key: LiveKey) -> bool:
         """Whether a row of this file matches; the file was looked into."""
-        return len(self._seen.hits[file].positions) > 0
+        return len(self._seen.hits[key[0]].positions) > 0
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
         """The files that earlier changes of the handle looked into: `RowOperation.recall`."""
@@ -194,7 +197,7 @@ class RowWork:
         if not adds:
             return
         started_s = ambient.monotonic_s()
-        kept = self._operation.find_kept(adds)
+        kept = self._operation.find_kept(adds) if self._operation.uses_key_cache else {}
         self._seen.hits.update(kept)
         all_adds, adds = adds, [add for add in adds if add.file_id not in kept]
         largest_first = sorted(adds, key=lambda add: -add.size)
@@ -207,7 +210,8 @@ class RowWork:
             self._seen.hits[add.file_id] = hits
             if on_progress is not None:
                 on_progress(done, len(all_adds))
-        self._operation.keep()
+        if self._operation.uses_key_cache:
+            self._operation.keep()
         self._rate.size_bytes += sum(add.size for add in adds)
         self._rate.seconds += ambient.monotonic_s() - started_s
 
@@ -252,7 +256,7 @@ class RowWork:
 
     def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> BitMap64:
         if add.deletion_vector is None:
-            return unpack(b"")
+            return _NONE_DEAD
         key = add.live_key
         found = self._seen.dead.get(key)
         if found is None:

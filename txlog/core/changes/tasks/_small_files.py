@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -62,13 +62,9 @@ class SmallFiles:
 
     def __init__(self, held: tuple[Field, ...]) -> None:
         self._held_fields = held
-        self._held: dict[FileId, HeldFile] = {}
-        self._room_bytes = _HELD_BYTES
-
-    @property
-    def held(self) -> Mapping[FileId, HeldFile]:
+        self.held: dict[FileId, HeldFile] = {}
         """The files in memory."""
-        return self._held
+        self._room_bytes = _HELD_BYTES
 
     def joined(
         self,
@@ -85,8 +81,9 @@ class SmallFiles:
         left = deque(adds)
         while left:
             is_held = holds and self._is_to_hold(left[0])
-            alike = self._alike(left, is_held=is_held) if holds else iter(tuple(left))
-            joined = self._next(left, alike, reader((*fields, *more) if is_held else fields))
+            alike = itertools.takewhile(lambda add: not holds or self._is_to_hold(add) == is_held, tuple(left))  # noqa: B023
+            rows, counts = reader((*fields, *more) if is_held else fields).whole(alike, _JOINED_BYTES)
+            joined = JoinedFiles([left.popleft() for _ in counts or [0]], rows, np.array(counts or [0]))
             if is_held and joined.rows is not None:
                 self._hold(joined, joined.rows)
             yield joined
@@ -98,17 +95,7 @@ class SmallFiles:
         self._room_bytes -= rows.nbytes
         firsts = np.cumsum(joined.counts) - joined.counts
         for add, first, count in zip(joined.adds, firsts.tolist(), joined.counts.tolist(), strict=True):
-            self._held[add.file_id] = HeldFile(rows, first, count)
-
-    def _alike(self, left: deque[AddFile], *, is_held: bool) -> Iterator[AddFile]:
-        return itertools.takewhile(lambda add: self._is_to_hold(add) == is_held, tuple(left))
-
-    @staticmethod
-    def _next(left: deque[AddFile], alike: Iterator[AddFile], reader: WholeFiles) -> JoinedFiles:
-        """The first of the files that are ``left``, as many as may be joined of those that are ``alike``."""
-        rows, counts = reader.whole(alike, _JOINED_BYTES)
-        adds = [left.popleft() for _ in counts or [0]]
-        return JoinedFiles(adds, rows, np.array(counts or [0]))
+            self.held[add.file_id] = HeldFile(rows, first, count)
 
 
 def in_files(places: NDArray[Any], counts: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:

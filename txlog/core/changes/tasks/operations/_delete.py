@@ -70,11 +70,6 @@ class Condition:
         """The condition itself; None if it selects every row."""
         return None if self.is_everything else self.predicate
 
-    @property
-    def text(self) -> str:
-        """The condition in Spark's form for the history: a JSON list of conditions."""
-        return operation_parameters(predicate=[] if self.is_everything else [f"({self.predicate})"])["predicate"]
-
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         """Which files may hold a row for which it is true; True in case of doubt."""
         mask = self._pruner.mask_of_table(files)
@@ -129,7 +124,8 @@ class RowsOfCondition(RowOperation):
         return self._condition.reads
 
     def parameters(self) -> dict[str, str]:
-        return {"predicate": self._condition.text}
+        condition = self._condition  # in Spark's form, a JSON list of conditions
+        return operation_parameters(predicate=[] if condition.is_everything else [f"({condition.predicate})"])
 
     def metrics(self, done: WriteMetrics) -> dict[str, str]:
         counts = {

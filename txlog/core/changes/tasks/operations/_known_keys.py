@@ -80,6 +80,8 @@ class KnownKeys:
 
     def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, KeyPlaces]:
         """The same in each of these files whose keys are kept beside the table."""
+        if self._cached.folder is None:
+            return {}
         return self._with_rows(self._cached.find_kept(adds, self._wanted_by))
 
     def _wanted_by(self, numbers: KeyNumbers) -> KeyValues | None:

@@ -91,10 +91,11 @@ def for_source(upsert: UpsertOptions, found: Iterable[str], table: DefinedTable)
 
     Raises ``InvalidInputError`` if it lacks a column that matched rows are to get.
     """
+    if upsert.missing_columns == "error":
+        return upsert
     names = {fold_name(name) for name in found}
     may_be_set = without_computed(table.schema).names
-    lacks = [name for name in may_be_set if fold_name(name) not in names]
-    if upsert.missing_columns == "error" or not lacks:
+    if all(fold_name(name) in names for name in may_be_set):
         return upsert
     if upsert.update_columns is not None:
         absent = [name for name in upsert.update_columns if fold_name(str(name)) not in names]
