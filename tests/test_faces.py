@@ -25,14 +25,11 @@ LONGER_FACES = {
         "scans, datasets, pandas, changes and known keys of tables, and what spreads their tasks",
     ),
     "txlog.core.predicates": (46, "queries are bound by the parts that conditions are bound by"),
-    "txlog.core.row_rules": (31, "each kind of rule has its check, its text and its columns"),
-    "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
+    "txlog.core.store": (44, "the values of files and versions that every store, catalog and test kit shares"),
     "txlog.core.writing": (43, "each step from rows to a sealed file is a part that changes and rewrites use alone"),
-    "txlog.core.maintenance": (33, "each thing that keeps a table, its options and its result"),
     "txlog.core.changes.tasks": (48, "a command's work is a struct that it gives to its workers, with what comes back"),
     "txlog.core.changes.tasks.operations": (36, "five changes of rows, each of which has options, a plan and a source"),
-    "txlog.core.definition": (40, "each change of a definition is two calls: one commits it, one is for transactions"),
-    "txlog.core.operations": (34, "one name for each thing a user asks, until operations are declared once"),
+    "txlog.core.definition": (39, "each change of a definition is two calls: one commits it, one is for transactions"),
 }
 """Rooms that may show more names, how many, and why."""
 VOCABULARIES = (

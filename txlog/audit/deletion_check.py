@@ -43,7 +43,6 @@ from txlog.core.format.paths import (
 from txlog.core.format.properties import DAY_MS
 from txlog.core.maintenance import (
     LAST_VACUUM,
-    UNNAMED_STAY_MS,
     NamedVersion,
     PathSet,
     files_of_named,
@@ -277,9 +276,8 @@ class _Check:
         for meta in self._log.store.named_versions.list_from(""):
             if meta.name in holding:
                 yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "a named version", holding[meta.name])
-        for meta in unnamed_checkpoints(self._log.store):
+        for meta, until_ms in unnamed_checkpoints(self._log.store):
             if meta.modified_ms < self._given_up_until_ms:
-                until_ms = meta.modified_ms + UNNAMED_STAY_MS
                 yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "no version", None, _moment(until_ms))
 
     def _quarantined(self) -> Iterator[Remnant]:

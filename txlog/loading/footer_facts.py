@@ -20,12 +20,12 @@ from msgspec.structs import replace
 
 from txlog.core.changes.tasks import TaskStore
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
-from txlog.core.format.arrow.parquet_annotations import with_variants
+from txlog.core.format.arrow.parquet_annotations import check_annotated, with_annotated_types
 from txlog.core.format.arrow.parquet_footer import check_footer, read_footer
 from txlog.core.format.arrow.parquet_rows import check_chunks
 from txlog.core.format.column_mapping import field_id, file_ids, physical_name
 from txlog.core.format.properties import TableProperties
-from txlog.core.format.schema import Struct, from_arrow, is_variant_struct
+from txlog.core.format.schema import Struct, from_arrow
 from txlog.core.format.statistics import FileStatistics, StatisticsPolicy
 from txlog.core.store import ObjectMeta
 from txlog.core.util import cached_property
@@ -84,29 +84,6 @@ class ReadFooter(msgspec.Struct, frozen=True, dict=True):
         return FooterFacts(schema, found.size, found.modified_ms, stats, ids)
 
 
-def _check_shredding(arrow: pa.Schema, properties: TableProperties) -> None:
-    """Refuse a file whose variants are in typed columns, for a table that does not say so: its readers need not know
-    such files. PROTOCOL.md, "Variant Shredding"."""
-    shredded = None if properties.enable_variant_shredding else next(_shredded(arrow, ""), None)
-    if shredded is not None:
-        raise UnsupportedFeatureError(
-            f"column {shredded} is a shredded variant, and the table's readers need not know these: set"
-            " delta.enableVariantShredding to true, or append the rows",
-            features=("variantShredding",),
-        )
-
-
-def _shredded(fields: Iterable[pa.Field], above: str) -> Iterator[str]:
-    """The columns, and what is in them, that are variants in typed columns."""
-    for field in fields:
-        path = f"{above}{field.name}"
-        if is_variant_struct(field.type):
-            yield from (path for member in field.type if member.name == "typed_value")
-        elif pa.types.is_nested(field.type):
-            inner = (field.type.field(at) for at in range(field.type.num_fields))
-            yield from _shredded(inner, f"{path}.")
-
-
 class ReadFooters(msgspec.Struct, frozen=True):
     """The work of a task: read the footers of some files. Raises what `ReadFooter` raises."""
 
@@ -136,14 +113,14 @@ def as_spark_reads(parquet: Any, properties: TableProperties) -> pa.Schema:
     _check_names(parquet.schema_arrow)
     _check_leaves(parquet.schema)
     found = with_moments(parquet)
-    _check_shredding(found, properties)
+    check_annotated(found, properties)
     return found
 
 
 def with_moments(parquet: Any) -> pa.Schema:
     """The file's columns as Arrow reads them, but for old 96-bit timestamps (INT96), which are instants in UTC."""
     physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
-    return with_variants(
+    return with_annotated_types(
         pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow]), parquet.metadata
     )
 

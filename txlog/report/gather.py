@@ -19,13 +19,13 @@ import txlog
 from txlog.audit.deletion_check import check_deleted
 from txlog.audit.files_summary import files_and_removed
 from txlog.core import ambient
-from txlog.core.format.clustering import clustering_columns
+from txlog.core.format.clustering import CLUSTERED_BY, clustering_columns
 from txlog.core.format.column_mapping import physical_path, physical_schema
 from txlog.core.format.features import features_of
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import type_name
 from txlog.core.format.upgrade_note import reader_verdicts, readers_note
-from txlog.core.maintenance import CLUSTERED_BY, LAST_VACUUM, VacuumOptions, named_versions, optimize, vacuum
+from txlog.core.maintenance import LAST_VACUUM, VacuumOptions, named_versions, optimize, vacuum
 from txlog.core.operations import OPERATIONS
 from txlog.core.progress import OnProgress
 from txlog.core.sink import applications, staged_states

@@ -89,9 +89,8 @@ from txlog.core.format.type_widening import TYPE_CHANGES_KEY, retyped, wider_typ
 from txlog.core.row_rules import (
     check_added_are_plain,
     check_computed_columns,
-    check_conditions,
+    check_constraints,
     check_defaults_are_literals,
-    check_invariants,
     check_same_conditions,
     key_columns,
     with_limits_kept,
@@ -149,10 +148,9 @@ def new_table(
     _check_row_id_columns_are_free(struct, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
-    check_conditions(configuration, struct)
+    check_constraints(configuration, struct)
     check_computed_columns(struct)
     check_identity_columns(struct, columns)
-    check_invariants(struct)
     check_columns(configuration, struct, columns)
     struct, configuration = _mapped(struct, configuration, _own_name if keeps_names else random_name)
     if repeated := repeated_physical_names(struct):
@@ -331,10 +329,9 @@ def with_schema(
     is_same = without_metadata(state.schema, MAPPING_PREFIX, TYPE_CHANGES_KEY) == struct
     if is_same and columns == state.partition_columns:
         return None
-    check_conditions(configuration, struct)
+    check_constraints(configuration, struct)
     check_computed_columns(struct)
     check_identity_columns(struct, columns)
-    check_invariants(struct)
     struct, configuration = _mapped(struct, configuration, random_name)
     metadata = replace(
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration

@@ -21,6 +21,7 @@ from txlog.core.wording import argument
 from txlog.errors import CorruptLogError, InvalidInputError
 
 __all__ = [
+    "CLUSTERED_BY",
     "CLUSTERING_DOMAIN",
     "CLUSTERING_FEATURE",
     "CLUSTERING_PROVIDER",
@@ -39,6 +40,8 @@ CLUSTERING_FEATURE = "delta.feature.clustering"
 """The property that requests the table feature; this also brings the feature ``domainMetadata``."""
 CLUSTERING_PROVIDER = "liquid"
 """The value of ``add.clusteringProvider`` for files that Spark's Delta may cluster again."""
+CLUSTERED_BY = "txlog.clusteredBy"
+"""txlog's own tag of a data file whose rows were clustered: the columns, as a JSON list."""
 
 _IS_CLUSTERED = "the table is clustered (CLUSTER BY in Spark)"
 _REPAIR = "set it again with table.cluster_by(columns), or in Spark with ALTER TABLE ... CLUSTER BY"

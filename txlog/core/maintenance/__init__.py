@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txlog.core.maintenance._auto_compaction import AutoCompaction
-    from txlog.core.maintenance._bins import CLUSTERED_BY, DEAD_FRACTION_MAX
+    from txlog.core.maintenance._bins import DEAD_FRACTION_MAX
     from txlog.core.maintenance._drop_feature import drop_feature
     from txlog.core.maintenance._former_partitions import former_partition_columns
     from txlog.core.maintenance._last_vacuum import LAST_VACUUM, vacuumed_until_ms
     from txlog.core.maintenance._maintainer import Maintainer, MaintenanceOptions, watch
     from txlog.core.maintenance._named_versions import (
-        UNNAMED_STAY_MS,
         NamedVersion,
         files_of_named,
         named_versions,
@@ -36,12 +35,12 @@ else:
         __name__,
         """
         _auto_compaction: AutoCompaction
-        _bins: CLUSTERED_BY DEAD_FRACTION_MAX
+        _bins: DEAD_FRACTION_MAX
         _drop_feature: drop_feature
         _former_partitions: former_partition_columns
         _last_vacuum: LAST_VACUUM vacuumed_until_ms
         _maintainer: Maintainer MaintenanceOptions watch
-        _named_versions: NamedVersion UNNAMED_STAY_MS files_of_named named_versions snapshot_named tag
+        _named_versions: NamedVersion files_of_named named_versions snapshot_named tag
             unnamed_checkpoints untag
         _optimize: optimize purge
         _outdated_files: files_with_dropped_columns
@@ -55,10 +54,8 @@ else:
     )
 
 __all__ = [
-    "CLUSTERED_BY",
     "DEAD_FRACTION_MAX",
     "LAST_VACUUM",
-    "UNNAMED_STAY_MS",
     "AutoCompaction",
     "FindFiles",
     "FolderKeeper",

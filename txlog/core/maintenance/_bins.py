@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.core.format.arrow.arrays import array_of, coded, from_numbers
-from txlog.core.format.clustering import CLUSTERING_PROVIDER, cube_columns
+from txlog.core.format.clustering import CLUSTERED_BY, CLUSTERING_PROVIDER, cube_columns
 from txlog.core.format.file_columns import FILES_SCHEMA, add_files_of
 from txlog.core.format.partition_values import partition_key
 from txlog.core.format.schema import Field
@@ -26,9 +26,6 @@ from txlog.core.maintenance.rewriting._bin import Bin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-CLUSTERED_BY = "txlog.clusteredBy"
-"""The tag of a data file whose rows were clustered: the columns, as a JSON list."""
 
 DEAD_FRACTION_MAX = 0.05
 """A file of any size is rewritten if more than this fraction of its rows is dead, as in Spark's OPTIMIZE."""

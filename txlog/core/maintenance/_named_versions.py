@@ -46,7 +46,7 @@ from txlog.errors import (
 from txlog.result import in_milliseconds, moment, with_milliseconds
 from txlog.snapshot import Snapshot
 
-UNNAMED_STAY_MS = 24 * 3_600_000
+_UNNAMED_STAY_MS = 24 * 3_600_000
 """How long a checkpoint without a name stays: its name may be about to be written."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -155,13 +155,14 @@ def named_versions(store: TableStore) -> list[NamedVersion]:
     return sorted((each for each in found if each is not None), key=lambda each: (each.version, each.name))
 
 
-def unnamed_checkpoints(store: TableStore) -> list[ObjectMeta]:
-    """Checkpoints that a crash between the two steps of `tag` or `untag` left. Raises what `named_versions` raises."""
+def unnamed_checkpoints(store: TableStore) -> list[tuple[ObjectMeta, int]]:
+    """Checkpoints that a crash between the two steps of `tag` or `untag` left, and from when on (in milliseconds)
+    `delete_unnamed` deletes each. Raises what `named_versions` raises."""
     if store.named_versions is None:
         return []
     listed = [meta for meta in store.named_versions.list_from("") if meta.name.endswith(_CHECKPOINT)]
     named = {each.checkpoint_name for each in named_versions(store)} if listed else set()
-    return [meta for meta in listed if meta.name not in named]
+    return [(meta, meta.modified_ms + _UNNAMED_STAY_MS) for meta in listed if meta.name not in named]
 
 
 def delete_unnamed(store: TableStore, now_ms: int, check_clock: Callable[[], None] = lambda: None) -> None:
@@ -169,9 +170,9 @@ def delete_unnamed(store: TableStore, now_ms: int, check_clock: Callable[[], Non
 
     ``check_clock`` is called before the first one is judged. Raises what it raises, and StorageError.
     """
-    for meta in unnamed_checkpoints(store):
+    for meta, until_ms in unnamed_checkpoints(store):
         check_clock()
-        if store.named_versions is not None and meta.modified_ms + UNNAMED_STAY_MS < now_ms:
+        if store.named_versions is not None and until_ms < now_ms:
             store.named_versions.delete(meta.name)
 
 

@@ -22,11 +22,10 @@ from txlog.core import ambient
 from txlog.core.format.actions import operation_parameters
 from txlog.core.format.arrow.arrays import are_among
 from txlog.core.format.arrow.spill import temporary_folder
-from txlog.core.format.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
+from txlog.core.format.clustering import CLUSTERED_BY, CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.properties import path_text
 from txlog.core.maintenance._bins import (
-    CLUSTERED_BY,
     PlannedBin,
     bins_not_yet_clustered,
     bins_of,

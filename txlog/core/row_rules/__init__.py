@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from txlog.core.row_rules._constraints import (
         Constraint,
-        check_conditions,
-        check_invariants,
+        check_constraints,
         check_same_conditions,
         constraints_of,
         first_not_true,
@@ -47,7 +46,7 @@ else:
     __getattr__, __dir__ = face(
         __name__,
         """
-        _constraints: Constraint check_conditions check_invariants check_same_conditions constraints_of
+        _constraints: Constraint check_constraints check_same_conditions constraints_of
             first_not_true stored_constraints
         _generated_columns: ComputedColumns Numbers NumbersOfPreview check_added_are_plain
             check_computed_columns check_defaults_are_literals
@@ -68,9 +67,8 @@ __all__ = [
     "TextLimit",
     "check_added_are_plain",
     "check_computed_columns",
-    "check_conditions",
+    "check_constraints",
     "check_defaults_are_literals",
-    "check_invariants",
     "check_same_conditions",
     "compared_as",
     "computed_columns",

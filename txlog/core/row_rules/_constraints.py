@@ -61,40 +61,21 @@ class Constraint(msgspec.Struct, frozen=True):
         )
 
 
-def check_conditions(configuration: Mapping[str, str], schema: Struct) -> None:
-    """Check that the CHECK constraints in these properties fit the schema.
+def check_constraints(configuration: Mapping[str, str], schema: Struct) -> None:
+    """Check the CHECK constraints and the column invariants of a new definition.
 
     Raises:
-        InvalidInputError: One does not, or txlog cannot evaluate it.
+        InvalidInputError: One does not fit the schema, txlog cannot evaluate it, or an invariant is below an array or a
+            map, where Delta checks none.
+        UnsupportedFeatureError: An invariant does not have the protocol's form.
     """
-    conditions = _conditions(configuration)
-    if not conditions:
-        return
-    from txlog.core.predicates import parse_stored_condition
-
-    for name, text in conditions.items():
-        try:
-            parse_stored_condition(text, schema, UTC)
-        except InvalidInputError as error:
-            error.template = f"the constraint {name} ({text}) does not fit the schema: {error.template}"
-            raise
-
-
-def check_invariants(schema: Struct) -> None:
-    """Check the column invariants of a new definition.
-
-    Raises:
-        InvalidInputError: One is below an array or a map, where Delta checks none, or does not fit the schema.
-        UnsupportedFeatureError: One does not have the protocol's form.
-    """
-    for path, text in _invariants(schema, ""):
-        sql = _invariant(path, text)
+    for name, text in stored_constraints(configuration, schema).items():
         from txlog.core.predicates import parse_stored_condition
 
         try:
-            parse_stored_condition(sql, schema, UTC)
+            parse_stored_condition(text, schema, UTC)
         except InvalidInputError as error:
-            error.template = f"the invariant of column {path} ({sql}) does not fit the schema: {error.template}"
+            error.template = f"the {name} ({text}) does not fit the schema: {error.template}"
             raise
     unchecked = [path for path, metadata in _members_of_lists(schema) if _INVARIANTS in metadata]
     if unchecked:

@@ -8,15 +8,19 @@ variants in the Arrow schema of another writer's file. parquet-format: ``parquet
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from txlog.core.format.arrow.parquet_splice import footer_of, tail_of
 from txlog.core.format.schema import as_variant_struct, is_variant_struct
+from txlog.errors import UnsupportedFeatureError
 
-__all__ = ["AnnotatingSink", "annotated_groups", "with_variants"]
+if TYPE_CHECKING:
+    from txlog.core.format.properties import TableProperties
+
+__all__ = ["AnnotatingSink", "annotated_groups", "check_annotated", "with_annotated_types"]
 
 Group: TypeAlias = tuple[str, ...]
 
@@ -43,7 +47,7 @@ def _groups(path: Group, data_type: pa.DataType) -> Iterator[Group]:
         yield from _groups((*path, "list", "element"), data_type.value_type)
 
 
-def with_variants(schema: pa.Schema, metadata: Any) -> pa.Schema:
+def with_annotated_types(schema: pa.Schema, metadata: Any) -> pa.Schema:
     """The Arrow schema of a file with pyarrow's ``metadata``, in which the groups with the annotation are variants."""
     if not any(pa.types.is_nested(member.type) and "metadata: " in str(member.type) for member in schema):
         return schema
@@ -67,6 +71,29 @@ def _marked(field: pa.Field, path: Group, groups: set[Group]) -> pa.Field:
     if pa.types.is_list(kind):
         return field.with_type(pa.list_(_marked(kind.value_field, (*path, "list", "element"), groups)))
     return field
+
+
+def check_annotated(arrow: pa.Schema, properties: TableProperties) -> None:
+    """Refuse a file whose variants are in typed columns, for a table whose ``properties`` do not say so: its readers
+    need not know such files. PROTOCOL.md, "Variant Shredding". Raises UnsupportedFeatureError."""
+    shredded = None if properties.enable_variant_shredding else next(_shredded(arrow, ""), None)
+    if shredded is not None:
+        raise UnsupportedFeatureError(
+            f"column {shredded} is a shredded variant, and the table's readers need not know these: set"
+            " delta.enableVariantShredding to true, or append the rows",
+            features=("variantShredding",),
+        )
+
+
+def _shredded(fields: Iterable[pa.Field], above: str) -> Iterator[str]:
+    """The columns, and what is in them, that are variants in typed columns."""
+    for field in fields:
+        path = f"{above}{field.name}"
+        if is_variant_struct(field.type):
+            yield from (path for member in field.type if member.name == "typed_value")
+        elif pa.types.is_nested(field.type):
+            inner = (field.type.field(at) for at in range(field.type.num_fields))
+            yield from _shredded(inner, f"{path}.")
 
 
 class AnnotatingSink:
