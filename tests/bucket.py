@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +40,7 @@ class BucketLog(MemoryLogStore):
 
 class BucketFiles(MemoryFileStore):
     needs_read_back = False
+    part_bytes = 8 << 20
 
     def __init__(self, log: BucketLog) -> None:
         super().__init__()
@@ -68,12 +69,14 @@ class Bucket:
         has_checksums: bool = True,
         of: Callable[[int], pa.Table] = lambda commit: ROW,
         properties: Mapping[str, str] | None = None,
+        schema: pa.Schema = ROW.schema,
+        partition_by: Sequence[str] = (),
     ) -> None:
         self.trips = RoundTrips()
         self.log = BucketLog()
         self.files = BucketFiles(self.log)
         self.folders = {name: BucketLog() for name in ("staging", "named_versions", "iceberg", "waiting")}
-        create_table(OpenTable(self.store), ROW.schema, (), dict(properties or {}))
+        create_table(OpenTable(self.store), schema, partition_by, dict(properties or {}))
         for commit in range(commits):
             table = self.opened()
             table.append(of(commit))

@@ -129,37 +129,39 @@ def test_the_sidecars_of_a_checkpoint_are_read_at_the_same_time(monkeypatch: pyt
 
 PARTITIONS = 48
 DAYS = pa.schema([("id", pa.int64()), ("day", pa.int64())])
-ONE_EACH = pa.table({"id": range(PARTITIONS), "day": range(PARTITIONS)}, DAYS)
-TWO_EACH = pa.table({"id": range(2 * PARTITIONS), "day": [number // 2 for number in range(2 * PARTITIONS)]}, DAYS)
 ODD = "id % 2 = 1"
 
 
-def _optimized(table: txlog.Table) -> Callable[[], object]:
-    table.append(ONE_EACH)
+def _rows_of_days(days: int, each: int) -> pa.Table:
+    return pa.table({"id": range(each * days), "day": [number // each for number in range(each * days)]}, DAYS)
+
+
+def _optimized(table: txlog.Table, rows: pa.Table) -> Callable[[], object]:
+    table.append(rows)
     return table.optimize
 
 
-def _purged(table: txlog.Table) -> Callable[[], object]:
+def _purged(table: txlog.Table, rows: pa.Table) -> Callable[[], object]:
     table.delete(ODD)
     return table.purge
 
 
-def _unmapped(table: txlog.Table) -> Callable[[], object]:
+def _unmapped(table: txlog.Table, rows: pa.Table) -> Callable[[], object]:
     return lambda: table.drop_feature("columnMapping")
 
 
-CHANGES_OF_PARTITIONS: dict[str, tuple[Mapping[str, str], Callable[[txlog.Table], Callable[[], object]]]] = {
-    "append": (COPIES, lambda table: lambda: table.append(ONE_EACH)),
-    "overwrite": (COPIES, lambda table: lambda: table.overwrite(ONE_EACH)),
-    "delete by copies": (COPIES, lambda table: lambda: table.delete(ODD)),
-    "delete by vectors": (VECTORS, lambda table: lambda: table.delete(ODD)),
-    "update by copies": (COPIES, lambda table: lambda: table.update({"id": txlog.expr("id + 1000")}, ODD)),
-    "update by vectors": (VECTORS, lambda table: lambda: table.update({"id": txlog.expr("id + 1000")}, ODD)),
-    "upsert by copies": (COPIES, lambda table: lambda: table.upsert(ONE_EACH, keys=["day", "id"])),
+CHANGES_OF_PARTITIONS: dict[str, tuple[Mapping[str, str], Callable[[txlog.Table, pa.Table], Callable[[], object]]]] = {
+    "append": (COPIES, lambda table, rows: lambda: table.append(rows)),
+    "overwrite": (COPIES, lambda table, rows: lambda: table.overwrite(rows)),
+    "delete by copies": (COPIES, lambda table, rows: lambda: table.delete(ODD)),
+    "delete by vectors": (VECTORS, lambda table, rows: lambda: table.delete(ODD)),
+    "update by copies": (COPIES, lambda table, rows: lambda: table.update({"id": txlog.expr("id + 1000")}, ODD)),
+    "update by vectors": (VECTORS, lambda table, rows: lambda: table.update({"id": txlog.expr("id + 1000")}, ODD)),
+    "upsert by copies": (COPIES, lambda table, rows: lambda: table.upsert(rows, keys=["day", "id"])),
     "merge by copies": (
         COPIES,
-        lambda table: (
-            table.merge(ONE_EACH, "source.id = target.id").when_matched_update({"id": txlog.expr("-target.id")}).execute
+        lambda table, rows: (
+            table.merge(rows, "source.id = target.id").when_matched_update({"id": txlog.expr("-target.id")}).execute
         ),
     ),
     "optimize": (COPIES, _optimized),
@@ -184,11 +186,36 @@ def test_a_change_of_many_partitions_waits_for_the_disk_about_as_often_as_their_
     def syncs_of(name: str, folder: str) -> int:
         properties, ready = CHANGES_OF_PARTITIONS[name]
         table = txlog.Table.create(tmp_path / folder, DAYS, ["day"], properties)
-        table.append(TWO_EACH)
-        work = ready(table)
+        table.append(_rows_of_days(PARTITIONS, 2))
+        work = ready(table, _rows_of_days(PARTITIONS, 1))
         table._open_table.post_commit.drain()
         with trips.of():
             work()
             return trips.count
 
     assert syncs_of(name, "changed") <= 1.5 * syncs_of("append", "appended"), trips.requests
+
+
+MANY = 96
+
+
+@pytest.mark.parametrize(
+    ("name", "trips"),
+    [
+        ("append", 4),
+        ("update by copies", 7),
+        ("update by vectors", 7),
+        ("upsert by copies", 5),
+        ("optimize", 9),
+        ("purge", 11),
+    ],
+)
+def test_small_files_of_many_partitions_share_round_trips_to_a_store(name: str, trips: int) -> None:
+    """32 files are written at a time, and 64 are looked into."""
+    properties, ready = CHANGES_OF_PARTITIONS[name]
+    bucket = Bucket(schema=DAYS, partition_by=["day"], properties=properties)
+    table = bucket.opened()
+    table.append(_rows_of_days(MANY, 2))
+    work = ready(table, _rows_of_days(MANY, 1))
+    table._open_table.post_commit.drain()
+    assert bucket.trips_of(work) == trips, bucket.trips.requests

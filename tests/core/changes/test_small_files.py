@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.bucket import Bucket
 from tests.watched import noted_reads
 from txlog.audit.verify import verify_table
+from txlog.core.changes.tasks import _opened_once as opened_once
 from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _row_work as row_work
 from txlog.core.changes.tasks import _small_files as small_files
@@ -101,6 +103,39 @@ def test_a_change_of_many_small_files_is_that_of_each(
         new = [(r["day"], r["id"], r["v"]) for r in last if r["_change_type"] in ("insert", "update_postimage")]
         assert sorted(old) == sorted({*rows} - {*expected(rows)})
         assert sorted(new) == sorted({*expected(rows)} - {*rows})
+
+
+@pytest.mark.parametrize(
+    ("properties", "room"),
+    [({}, None), ({}, 2_000), (VECTORS, None), ({"delta.enableRowTracking": "true"}, 2_000)],
+    ids=["copies", "little room", "vectors", "row ids"],
+)
+def test_a_change_of_many_small_files_in_an_object_store_is_that_of_each(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], room: int | None
+) -> None:
+    if room is not None:
+        monkeypatch.setattr(row_work, "_TRIED", 1)
+        for module, name in [(row_work, "_FETCHED_BYTES"), (opened_once, "_KEPT_BYTES"), (small_files, "_HELD_BYTES")]:
+            monkeypatch.setattr(module, name, room)
+    bucket = Bucket(schema=arrow([("a", 0, 0)]).schema, partition_by=["day"], properties=properties)
+    table, rows = bucket.opened(), [("ab"[id // 9], id, id % 3) for id in range(18)]
+    for first in range(0, len(rows), 3):
+        table.append(arrow(rows[first : first + 3]))
+    for change in ("update", "merge", "upsert", "delete"):
+        make, expected = CHANGES[change]
+        make(table)
+        rows = expected(rows)
+        found = table.snapshot().to_arrow(columns=["day", "id", "v"]).to_pylist()
+        assert sorted(tuple(row.values()) for row in found) == sorted(rows)
+    assert verify_table(bucket.store).is_sound
+
+
+def test_a_missing_small_file_in_an_object_store_is_named() -> None:
+    bucket = Bucket(3)
+    path = bucket.opened().snapshot().files()["path"][1].as_py()
+    bucket.files.delete(path)
+    with pytest.raises(txlog.NotFoundError, match=path):
+        bucket.opened().delete("id = 1 and id + 1 = 2")
 
 
 def test_the_copies_of_small_files_are_one_file_for_each_partition(tmp_path: Path) -> None:

@@ -397,7 +397,7 @@ def test_no_more_files_are_open_than_allowed_and_the_least_used_close_first() ->
             partition = [turn % 20] * 8 + [0] * 8
             writer.write(pa.table({"p": partition, "x": ["y" * 2000] * 16}))
     pending = writer.close()
-    assert files.open_most <= 4 + partition_writer._THREADS
+    assert files.open_most <= 4 + partition_writer.THREADS
     assert files.open_now == 0
     by_partition = Counter(file.partition_values["p"] for file in pending)
     assert sum(file.num_rows for file in pending) == 60 * 16

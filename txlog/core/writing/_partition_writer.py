@@ -198,8 +198,11 @@ def held_bytes(rows: pa.RecordBatch | pa.Table) -> int:
 ENCODERS = min(2, os.cpu_count() or 1)
 """The default number of row groups encoded at a time: more would starve the routing thread."""
 
-_THREADS = 8
+THREADS = 8
 """More than encoders, since publishing a file mostly waits for a disk or store."""
+
+UPLOADS = 32
+"""How many small files are published at a time where each takes a request."""
 
 Job: TypeAlias = Callable[[], None]
 
@@ -218,12 +221,12 @@ class JobQueue:
 class EncoderPool:
     """Runs jobs on a few threads. One thread submits and waits; jobs must not submit."""
 
-    def __init__(self, encoders: int = ENCODERS) -> None:
+    def __init__(self, encoders: int = ENCODERS, threads: int = THREADS) -> None:
         self.encoding = threading.Semaphore(encoders)
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._held_bytes = 0
-        self._threads = Threads(_THREADS, "txlog-encoder")
+        self._threads = Threads(threads, "txlog-encoder")
 
     @property
     def held_bytes(self) -> int:

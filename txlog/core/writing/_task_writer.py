@@ -43,7 +43,15 @@ from txlog.core.writing._data_file import (
     dictionary_columns,
 )
 from txlog.core.writing._input import open_data
-from txlog.core.writing._partition_writer import ENCODERS, EncoderPool, FileLayout, PartitionWriter, held_bytes
+from txlog.core.writing._partition_writer import (
+    ENCODERS,
+    THREADS,
+    UPLOADS,
+    EncoderPool,
+    FileLayout,
+    PartitionWriter,
+    held_bytes,
+)
 from txlog.core.writing._write_plan import FileNames, TaskIdentity, WritePlan, without_void
 from txlog.core.writing.committable import PendingFile
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
@@ -335,11 +343,14 @@ class TaskWriter:
     def _finish_lanes(self) -> None:
         self._join_flat_remainder()
         waiting = [lane for lane in self._lanes.values() if lane.waiting_rows and lane not in self._open]
-        if self._pool is None and self._waiting_bytes <= INLINE_BYTES and len(waiting) <= INLINE_LANES:
+        takes_requests = self._layout.files.part_bytes > 0
+        inline_lanes = 1 if takes_requests else INLINE_LANES
+        if self._pool is None and self._waiting_bytes <= INLINE_BYTES and len(waiting) <= inline_lanes:
             for lane in waiting:
                 self._last_write(lane, contextlib.nullcontext())()
             return
-        pool = self._started_pool()
+        are_uploads = takes_requests and all(lane.waiting_bytes <= INLINE_BYTES for lane in waiting)
+        pool = self._started_pool(UPLOADS if are_uploads else THREADS)
         for lane in (*self._open, *waiting):
             pool.submit(lane.queue, self._last_write(lane, pool.encoding), lane.waiting_bytes)
         pool.wait_for(lane.queue for lane in self._lanes.values())
@@ -365,9 +376,9 @@ class TaskWriter:
                 other.add(batch, 0)
             other.waiting_bytes += size_bytes
 
-    def _started_pool(self) -> EncoderPool:
+    def _started_pool(self, threads: int = THREADS) -> EncoderPool:
         if self._pool is None:
-            self._pool = EncoderPool(self._encoders)
+            self._pool = EncoderPool(self._encoders, threads)
         return self._pool
 
     def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:

@@ -1,35 +1,49 @@
 """Small data files that one operation opens more than once: to look up rows, to count them, to copy them.
 
 In: the files of a table whose store takes a request for each call. Out: the same files; small ones are read as a whole
-when first opened. Data files are immutable.
+when first opened, or many at a time before that. Data files are immutable.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
 import pyarrow as pa
 
-from txlog.core.parallel import new_lock
+from txlog.core.parallel import new_lock, parallel_map
 from txlog.core.store import FileStore, TableFiles
+from txlog.errors import TxlogError
 
 _SMALL_BYTES = 1 << 20
 _KEPT_BYTES = 32 << 20
 """The maximum total bytes of files in memory; further files are opened each time."""
+_REQUESTS_AT_ONCE = 64
 
 
-class _FilesOpenedOnce(msgspec.Struct, frozen=True):
-    """Implements ``TableFiles``."""
+class FilesOpenedOnce:
+    """Implements ``TableFiles`` for one operation, which keeps the files that it has opened. Thread-safe."""
 
-    uri: str
-    files: FileStore
-    has_cheap_calls: bool
+    def __init__(self, store: TableFiles) -> None:
+        self.uri = store.uri
+        self.has_cheap_calls = store.has_cheap_calls
+        self._opened = _OpenedOnce(store.files)
+        self.files = cast(FileStore, self._opened)
 
+    def fetched(self, groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        """The same groups of small files, each while its files are in memory; the next one is read meanwhile.
 
-def opened_once(store: TableFiles) -> TableFiles:
-    """The same files for one operation, which keeps the files that it has opened. Thread-safe."""
-    return _FilesOpenedOnce(store.uri, cast(FileStore, _OpenedOnce(store.files)), store.has_cheap_calls)
+        A file that cannot be read is opened later, where its error is explained.
+        """
+        for paths, bodies in parallel_map(self._opened.bodies, groups, threads=1):
+            self._opened.ahead = bodies
+            yield paths
+        self._opened.ahead = {}
+
+    def keep(self, path: str) -> None:
+        """Keep a file that was fetched, if there is room."""
+        self._opened.keep(path)
 
 
 class _OpenedOnce:
@@ -40,12 +54,13 @@ class _OpenedOnce:
         self._lock = new_lock()
         self._kept: dict[str, pa.Buffer] = {}
         self._room_bytes = _KEPT_BYTES
+        self.ahead: Mapping[str, pa.Buffer] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
 
     def open(self, path: str) -> Any:
-        found = self._kept.get(path)
+        found = self._body(path)
         if found is not None:
             return pa.BufferReader(found)
         source = self._files.open(path)
@@ -55,6 +70,32 @@ class _OpenedOnce:
         with source:
             body = self._kept[path] = source.read_buffer(size_bytes)
         return pa.BufferReader(body)
+
+    def bodies(self, paths: Sequence[str]) -> tuple[Sequence[str], Mapping[str, pa.Buffer]]:
+        """These small files, up to one that cannot be read."""
+        found: dict[str, pa.Buffer] = {}
+        with contextlib.suppress(TxlogError, OSError, pa.ArrowException):
+            for path, body in zip(paths, parallel_map(self._read, paths, threads=_REQUESTS_AT_ONCE), strict=True):
+                if body is not None:
+                    found[path] = body
+        return paths, found
+
+    def keep(self, path: str) -> None:
+        body = self.ahead.get(path)
+        if body is not None and path not in self._kept and self._has_room(body.size):
+            self._kept[path] = body
+
+    def _body(self, path: str) -> pa.Buffer | None:
+        found = self._kept.get(path)
+        return self.ahead.get(path) if found is None else found
+
+    def _read(self, path: str) -> pa.Buffer | None:
+        found = self._body(path)
+        if found is not None:
+            return found
+        with self._files.open(path) as source:
+            size_bytes = source.size()
+            return source.read_buffer(size_bytes) if size_bytes <= _SMALL_BYTES else None
 
     def _has_room(self, size_bytes: int) -> bool:
         with self._lock:

@@ -56,6 +56,7 @@ _NO_ID = (1 << 63) - 1
 _ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves
 _HELD_BYTES = 16 << 20
 _SMALL_AT_ONCE = 16
+_REQUESTS_AT_ONCE = 32
 _JOINED_BYTES = 1 << 20
 _FEW_ROWS = 1 << 14
 _COPIES_AT_ONCE = 3  # two encode while one waits for the disk
@@ -166,7 +167,7 @@ class FileRewriter:
         self._rows = rows
         self._with_vectors = with_vectors
         # Not where a file costs a request: a file of source rows alone need not be opened when they are replaced.
-        self._may_join = not with_vectors and not self._are_requests
+        self._may_join_source = not with_vectors and not self._are_requests
         self._parquet = parquet
         self._schema = rows.schema
         self._uri = store.uri
@@ -217,7 +218,7 @@ class FileRewriter:
         they may go into the files of copies. `join_source` or `change` must follow, even after an exception.
         """
         is_begun = self._written.source is not None or self._source_on_its_way is not None
-        if is_begun or self._rows.ids is not None or (self._may_join and num_rows <= _FEW_ROWS):
+        if is_begun or self._rows.ids is not None or (self._may_join_source and num_rows <= _FEW_ROWS):
             return
         worker = Threads(1, "txlog-source", idle_s=0.0)
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
@@ -427,14 +428,10 @@ class FileRewriter:
         wanted = {each.add.live_key: each.replaced for each in touched if each.add.live_key not in joined}
         copies = [each for each in self._written.copies if each.is_for(wanted)]
         unknown = wanted.keys() - {key for each in copies for key in each.replaced}
-        missing = [each for each in touched if each.add.live_key in unknown]
-        # Small files mostly wait for the disk or the store, so they wait together.
-        threads = _SMALL_AT_ONCE if _are_small(missing) else _COPIES_AT_ONCE
-        groups = self._groups(missing)
-        pending = list(parallel_map(self._copy, groups, threads=threads))
+        pending = self._pending_of([each for each in touched if each.add.live_key in unknown])
         task = TaskIdentity(self._job_id, next(self._task_ids))
-        TaskCommitter(self._files, self._plan).seal(task, [file for files in pending for file in files])
-        for group, files in zip(groups, pending, strict=True):
+        TaskCommitter(self._files, self._plan).seal(task, [file for _, files in pending for file in files])
+        for group, files in pending:
             copies.append(_Copies({each.add.live_key: each.replaced for each in group}, files))
         self._written.copies = copies
         new = [file for each in copies for file in each.files]
@@ -444,11 +441,11 @@ class FileRewriter:
     def _groups(self, missing: Sequence[MatchedFile]) -> list[list[MatchedFile]]:
         """The files to copy together: small ones of a partition, and of more partitions as long as they are small
         together. A lost race repeats only the groups that it is about."""
-        small = [each for each in missing if each.add.size <= _JOINED_BYTES] if self._may_join else []
+        small = [each for each in missing if self._may_join(each)]
         columns = self._plan.physical_partition_columns
         if columns:
             small.sort(key=lambda each: [each.add.partition_values.get(name) or "" for name in columns])
-        groups = [[each] for each in missing if not self._may_join or each.add.size > _JOINED_BYTES]
+        groups = [[each] for each in missing if not self._may_join(each)]
         room_bytes = 0
         for each in small:
             room_bytes -= each.add.size
@@ -457,6 +454,26 @@ class FileRewriter:
                 room_bytes = _ALONE_BYTES - each.add.size
             groups[-1].append(each)
         return groups
+
+    def _may_join(self, each: MatchedFile) -> bool:
+        """Where a file costs a request, only if no other one waits for it."""
+        is_small = each.add.size <= _JOINED_BYTES
+        return is_small and not (self._are_requests and self._rows.held(each.add, self._schema.names) is None)
+
+    def _pending_of(self, missing: Sequence[MatchedFile]) -> list[tuple[list[MatchedFile], tuple[PendingFile, ...]]]:
+        """Groups of files with their pending copies. Small files mostly wait for the disk or the store, so they wait
+        together."""
+        waiting: list[list[MatchedFile]] = []
+        others: list[list[MatchedFile]] = []
+        for group in self._groups(missing):
+            is_single = len(group) == 1 and group[0].add.size <= _JOINED_BYTES
+            (waiting if self._are_requests and is_single else others).append(group)
+        at_once = _SMALL_AT_ONCE if _are_small(missing) else _COPIES_AT_ONCE
+        pending = [
+            *parallel_map(self._copy, waiting, threads=_REQUESTS_AT_ONCE),
+            *parallel_map(self._copy, others, threads=at_once),
+        ]
+        return list(zip([*waiting, *others], pending, strict=True))
 
     def _copy(self, group: Sequence[MatchedFile]) -> tuple[PendingFile, ...]:
         """The pending copies of one file or of several small ones, whose names are not durable yet; () if no row is
@@ -502,7 +519,9 @@ class FileRewriter:
         """The small files whose copies share new files with few source rows, so that changes of a row each do not leave
         more and more files. None if an earlier execution wrote the source rows alone."""
         is_new = self._written.source is None and self._operation.source_files is None
-        if is_written is None or not is_new or not self._may_join or not 0 < np.count_nonzero(is_written) <= _FEW_ROWS:
+        if is_written is None or not is_new or not self._may_join_source:
+            return ()
+        if not 0 < np.count_nonzero(is_written) <= _FEW_ROWS:
             return ()
         small = [each for each in touched if each.add.size <= _JOINED_BYTES]
         return small if _are_small(small) else ()
@@ -584,9 +603,10 @@ class FileRewriter:
     def _apply_to(self, touched: Sequence[MatchedFile]) -> Apply:
         """How to read these files: on two threads, unless they are small. Small files that take requests are worked on
         in turns, so that none waits for the answers of the others."""
-        if not _are_small(touched):
-            return parallel_map
-        return partial(parallel_map, threads=_SMALL_AT_ONCE) if self._are_requests else map
+        is_small = _are_small(touched)
+        if self._are_requests and (is_small or all(each.add.size <= _JOINED_BYTES for each in touched)):
+            return partial(parallel_map, threads=_REQUESTS_AT_ONCE)
+        return map if is_small else parallel_map
 
 
 def _few_at_once(

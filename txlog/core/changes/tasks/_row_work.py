@@ -25,7 +25,7 @@ import pyarrow as pa
 from txlog.core import ambient
 from txlog.core.changes.tasks._change_files import ChangesOfFiles
 from txlog.core.changes.tasks._file_rows import FileRows
-from txlog.core.changes.tasks._opened_once import opened_once
+from txlog.core.changes.tasks._opened_once import FilesOpenedOnce
 from txlog.core.changes.tasks._operation import MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks._rewrite import Changed, FileRewriter
 from txlog.core.format.actions import AddFile, FileId, LiveKey
@@ -37,7 +37,7 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.format.tombstones import is_tombstones
 from txlog.core.parallel import parallel_map
 from txlog.core.progress import OnDone
-from txlog.core.reading import DeletionVectorReader
+from txlog.core.reading import DeletionVectorReader, path_in_store
 from txlog.core.store import TableFiles
 from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
@@ -53,6 +53,7 @@ _SMALL_BYTES = 1 << 20
 _TRIED = 64  # how many small files tell whether most files match
 _WORTH_HOLDING = 4  # of so many files, one has to match, or all columns of the files are read in vain
 _TOGETHER = 1 << 10  # how many small files are looked into together
+_FETCHED_BYTES = 16 << 20  # and how large they are where each takes a request
 _BYTES_PER_S = 200e6  # first guess of the lookup speed
 _FILE_S = 0.002  # additional time for each touched file: its vector is read and written
 _VECTOR_S = 0.0005  # time to read a vector that replaced a known one
@@ -134,6 +135,20 @@ def _held_fields(table: DefinedTable, operation: RowOperation, *, with_vectors: 
     return table.schema.fields
 
 
+def _together(adds: Sequence[AddFile], bytes_max: int | None = None) -> Iterator[Sequence[AddFile]]:
+    """Small files in groups: a few first, which tell whether most match."""
+    some: list[AddFile] = []
+    most, room_bytes = _TRIED, bytes_max or 0
+    for add in adds:
+        if some and (len(some) >= most or (bytes_max is not None and add.size > room_bytes)):
+            yield some
+            some, most, room_bytes = [], _TOGETHER, bytes_max or 0
+        some.append(add)
+        room_bytes -= add.size
+    if some:
+        yield some
+
+
 class RowWork:
     """Does what an operation means to data files. One thread.
 
@@ -165,8 +180,9 @@ class RowWork:
         self._with_vectors = with_vectors
         self._adds_source_rows = adds_source_rows
         self._known_vectors = vectors
+        self._opened = None if store.has_cheap_calls else FilesOpenedOnce(store)
         self.rows = FileRows(
-            store if store.has_cheap_calls else opened_once(store),
+            self._opened or store,
             table,
             _held_fields(table, operation, with_vectors=with_vectors),
         )
@@ -219,19 +235,26 @@ class RowWork:
         return add, self._operation.look_up(self.rows, add)
 
     def _small_looked_up(self, adds: Sequence[AddFile]) -> Iterator[tuple[AddFile, MatchedRows]]:
-        """On a disk, small files cost mostly Python time, and threads would hinder each other."""
-        if not self._store.has_cheap_calls:
-            yield from parallel_map(self._looked_up, adds, threads=_REQUESTS_AT_ONCE)
-            return
-        first, at_once = 0, _TRIED
-        while first < len(adds):
-            some = adds[first : first + at_once]
-            first, at_once = first + at_once, _TOGETHER
+        """Small files cost mostly Python time, and threads would hinder each other: only requests overlap."""
+        for some in self._fetched(adds):
             matching = 0
             for add, hits in zip(some, self._operation.look_up_all(self.rows, some), strict=True):
-                matching += len(hits.positions) > 0
+                if len(hits.positions):
+                    matching += 1
+                    if self._opened is not None and self.rows.held(add, ()) is None:
+                        self._opened.keep(path_in_store(self._store.uri, add.path))
                 yield add, hits
             self.rows.expects_changes = matching * _WORTH_HOLDING >= len(some)
+
+    def _fetched(self, adds: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
+        """The small files to look into together. If each takes a request, they are in memory then."""
+        if self._opened is None:
+            yield from _together(adds)
+            return
+        groups = list(_together(adds, _FETCHED_BYTES))
+        paths = [[path_in_store(self._store.uri, add.path) for add in some] for some in groups]
+        for some, _ in zip(groups, self._opened.fetched(paths), strict=True):
+            yield some
 
     def touched(self, adds: Sequence[AddFile], version: int) -> list[MatchedFile]:
         """Which of these files, all looked into, have matching live rows, as the operation decides."""

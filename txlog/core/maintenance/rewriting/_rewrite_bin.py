@@ -48,7 +48,8 @@ _READS_AT_ONCE = 2
 _SMALL_AT_ONCE = 8  # where each is a request
 _SMALL_BINS_BYTES = 4 * MIB  # bins that are together this small are one task
 _BINS_TOGETHER_MAX = 64
-_BINS_AT_ONCE = 8  # small bins mostly wait for the disk or the store
+_BINS_AT_ONCE = 8  # small bins mostly wait for the disk
+_REQUESTS_AT_ONCE = 32  # or for their requests
 
 
 class RewrittenFile(msgspec.Struct, frozen=True):
@@ -120,8 +121,9 @@ class RewriteBins(msgspec.Struct, frozen=True):
     def __call__(self, bins: Sequence[Bin]) -> list[RewrittenBin]:
         """The new files are durable when it returns, and deleted if it raises."""
         store = self.table.files
+        most = _BINS_AT_ONCE if store.has_cheap_calls else _REQUESTS_AT_ONCE
         with UnsentFiles(store.files) as unsent:
-            rewriter = BinRewriter(store, self.table, unsent, self.written_as, at_once=min(len(bins), _BINS_AT_ONCE))
+            rewriter = BinRewriter(store, self.table, unsent, self.written_as, at_once=min(len(bins), most))
             rewritten = rewriter.rewrite_all(bins)
             unsent.mark_sent()  # from here on the receiver owns the files
             return rewritten
