@@ -104,6 +104,24 @@ def test_rows_that_are_deleted_meanwhile_are_dead_in_the_new_files(
     assert verify_table(table._open_table.store).is_sound
 
 
+def test_small_files_are_placed_on_the_curve_together(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(schema=points(count=1).schema, properties=VECTORS)
+    for seed in range(5):
+        table.append(points(seed, 10))
+    table.delete("id = 7 or id = 31")
+    before, placed = by_id(table), []
+    pieces = Curve.pieces
+
+    def noted(self: Curve, batch: pa.RecordBatch, numbers: Any) -> Any:
+        placed.append(batch.num_rows)
+        return pieces(self, batch, numbers)
+
+    monkeypatch.setattr(Curve, "pieces", noted)
+    table.optimize(zorder_by=["x", "y"])
+    assert placed == [48]
+    assert by_id(table).equals(before)
+
+
 def test_a_partitioned_table_is_clustered_by_a_struct_member_with_nulls(make_table: MakeTable) -> None:
     rows = pa.table({"day": ["a", "b"] * 50, "s": [None if n % 5 == 0 else {"n": n} for n in range(100)]})
     table = make_table(rows, partition_by=["day"])

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -26,11 +26,13 @@ import pyarrow as pa
 
 from txlog.core import ambient
 from txlog.core.changes.tasks import FileRows, TaskTable
-from txlog.core.format.actions import AddFile
-from txlog.core.format.schema import type_to_arrow
+from txlog.core.format.actions import AddFile, FileId
+from txlog.core.format.arrow.arrays import from_numbers
+from txlog.core.format.schema import Field, type_to_arrow
 from txlog.core.format.statistics_read import num_records
 from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
-from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter, FileOfBin
+from txlog.core.maintenance.rewriting._hilbert import stable_order
+from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter, FileOfBin, small_runs
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.writing import UnsentFiles
 
@@ -95,23 +97,47 @@ class SampleKeys(msgspec.Struct, frozen=True):
         rows = FileRows(self.table.files, self.table)
         names = dict.fromkeys(path[0] for path in self.columns.paths)
         fields = tuple(member for member in self.table.schema.fields if member.name in names)
-        reader = rows.reader(fields)
         kinds = [type_to_arrow(resolve(path, self.table.schema)[1]) for path in self.columns.paths]
         found: list[list[pa.Array]] = [[pa.array([], kind)] for kind in kinds]
-        for add in files.adds:
-            # Not the first row of every file, which may be unlike the others.
-            offset = zlib.crc32(add.path.encode()) % files.step
-            num_rows = num_records(add.stats)
-            if num_rows is not None and num_rows <= offset:
-                continue
-            for positions, batch in reader.batches(add, with_dead_rows=True):
-                taken = pa.array(np.flatnonzero(positions % files.step == offset))
-                named = pa.RecordBatch.from_arrays(batch.columns, names=[member.name for member in fields])
-                for columns, column in zip(found, self.columns.values(named), strict=True):
-                    columns.append(column.take(taken))
+        # Not the first row of every file, which may be unlike the others.
+        offsets = {add.file_id: zlib.crc32(add.path.encode()) % files.step for add in files.adds}
+        counts = [num_records(add.stats) for add in files.adds]
+        read = [
+            add for add, count in zip(files.adds, counts, strict=True) if count is None or count > offsets[add.file_id]
+        ]
+        for of_rows, positions, batch in _positioned(rows, fields, read, offsets):
+            taken = from_numbers(np.flatnonzero(positions % files.step == of_rows))
+            named = pa.RecordBatch.from_arrays(batch.columns, names=[member.name for member in fields])
+            for columns, column in zip(found, self.columns.values(named), strict=True):
+                columns.append(column.take(taken))
         sizes = [_measured(rows, add) for add in files.measured]
         columns = [pa.concat_arrays(arrays) for arrays in found]
         return KeySample(columns, sum(size for size, _ in sizes), sum(count for _, count in sizes))
+
+
+def _positioned(
+    rows: FileRows, fields: tuple[Field, ...], adds: Sequence[AddFile], values: Mapping[FileId, int]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], pa.RecordBatch]]:
+    """All rows of these files, dead ones included: their file's value and their position in the file. Small files come
+    together."""
+    reader = rows.reader(fields)
+    for run in small_runs(adds, lambda add: add.size):
+        alone = [*run] if len(run) == 1 else []
+        for joined in rows.joined(run, fields) if len(run) > 1 else ():
+            if joined.rows is None:
+                alone += joined.adds
+                continue
+            of_rows = np.repeat([values[add.file_id] for add in joined.adds], joined.counts)
+            yield of_rows, ranks_in_groups(joined.counts), joined.rows
+        for add in alone:
+            for positions, batch in reader.batches(add, with_dead_rows=True):
+                yield np.array([values[add.file_id]]), positions, batch
+
+
+def ranks_in_groups(counts: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """For groups of so many rows, one after the other, the place of each row in its group."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 def _measured(rows: FileRows, add: AddFile) -> tuple[float, int]:
@@ -145,22 +171,40 @@ class RouteRows(msgspec.Struct, frozen=True):
         held: dict[int, list[pa.RecordBatch]] = {}
         held_bytes = 0
         reports = []
-        for number, add in routed.files:
-            num_live = 0
-            for batch in rewriter.live_batches(add):
-                first = first_of(number) + num_live
-                numbers = np.arange(first, first + batch.num_rows, dtype=np.uint64)
+        for numbers, batch, counted in _numbered_rows(rewriter, routed.files):
+            if batch is not None:
                 for part, rows in self.curves[routed.curve].pieces(batch, numbers):
                     held.setdefault(part, []).append(rows)
-                num_live += batch.num_rows
                 held_bytes += batch.nbytes
                 if held_bytes > _HELD_BYTES:
                     yield from _pieces(routed, held)
                     held, held_bytes = {}, 0
-            source = rewriter.source(add, first_of(number), num_live)
-            reports.append(SourceReport(number, source.num_rows, source.dead, num_live))
+            for (number, add), num_live in counted:
+                source = rewriter.source(add, first_of(number), num_live)
+                reports.append(SourceReport(number, source.num_rows, source.dead, num_live))
         yield from _pieces(routed, held)
         yield SOURCES, 0, pickle.dumps(reports)
+
+
+def _numbered_rows(
+    rewriter: BinRewriter, files: Sequence[NumberedFile]
+) -> Iterator[tuple[NDArray[np.uint64], pa.RecordBatch | None, Sequence[tuple[NumberedFile, int]]]]:
+    """The numbers of live rows, the rows, and the files that end with them, each with the number of its live rows.
+    Small files come together, since each batch costs time in later steps."""
+    for run in small_runs(files, lambda file: file.add.size):
+        found = rewriter.read_small([file.add for file in run])
+        if found is not None:
+            counts, rows = found
+            firsts = np.repeat([first_of(file.number) for file in run], counts).astype(np.uint64)
+            yield firsts + ranks_in_groups(counts).astype(np.uint64), rows, list(zip(run, counts, strict=True))
+            continue
+        for file in run:
+            num_live = 0
+            for batch in rewriter.live_batches(file.add):
+                first = first_of(file.number) + num_live
+                yield np.arange(first, first + batch.num_rows, dtype=np.uint64), batch, ()
+                num_live += batch.num_rows
+            yield np.empty(0, np.uint64), None, [(file, num_live)]
 
 
 def _pieces(routed: RoutedFiles, held: dict[int, list[pa.RecordBatch]]) -> Iterator[Piece]:
@@ -207,10 +251,14 @@ class WriteFile(msgspec.Struct, frozen=True):
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one part after another, each in the order of the curve."""
         for _, part in itertools.groupby(pieces, key=lambda piece: piece[1]):
-            rows = pa.concat_tables([pa.ipc.open_stream(body).read_all() for _, _, body in part]).combine_chunks()
+            tables = [pa.ipc.open_stream(body).read_all() for _, _, body in part]
+            # Where each piece is of a range of files, this order spares the sort by the rows' numbers.
+            tables.sort(key=lambda rows: rows.column(rows.num_columns - 2)[0].as_py())
+            rows = pa.concat_tables(tables).combine_chunks()
             for batch in rows.to_batches():  # one, unless it cannot hold all the text
                 own, distances = (batch.column(batch.num_columns - at).to_numpy() for at in (2, 1))
-                order = np.lexsort((own, distances))  # whatever order the pieces came in
+                is_sorted = bool((own[1:] > own[:-1]).all())
+                order = stable_order(distances) if is_sorted else np.lexsort((own, distances))
                 batch = batch.take(pa.array(order))
                 numbers.append(own[order])
                 yield pa.RecordBatch.from_arrays(batch.columns[:-2], schema=schema)

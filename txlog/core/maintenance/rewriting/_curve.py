@@ -17,7 +17,7 @@ import pyarrow as pa
 from txlog.core.format.clustering import named_columns
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import Struct, type_name, type_to_arrow
-from txlog.core.maintenance.rewriting._hilbert import Ranks, bits_for, can_rank, hilbert_distance
+from txlog.core.maintenance.rewriting._hilbert import Ranks, bits_for, can_rank, hilbert_distance, stable_order
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
@@ -106,6 +106,8 @@ class Curve(msgspec.Struct, frozen=True):
     def parts(self, distances: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The part of each row, ascending with the distance; the rows' numbers spread those of one place."""
         last = np.searchsorted(self.cuts, distances, side="right")
+        if (self.cuts[1:] > self.cuts[:-1]).all():
+            return last
         ties = last - np.searchsorted(self.cuts, distances, side="left")
         spread = (numbers % np.maximum(ties, 1).astype(np.uint64)).astype(np.int64)
         found: NDArray[np.int64] = last - spread
@@ -115,11 +117,12 @@ class Curve(msgspec.Struct, frozen=True):
         """The rows of each part, with two more columns: their numbers and their distances."""
         distances = self.distances(batch)
         parts = self.parts(distances, numbers)
-        order = np.argsort(parts, kind="stable")
+        order = stable_order(parts.astype(np.uint64))
         columns = [*batch.columns, pa.array(numbers), pa.array(distances)]
         names = [str(number) for number in range(len(columns))]
         rows = pa.RecordBatch.from_arrays(columns, names=names).take(pa.array(order))
-        found, starts = np.unique(parts[order], return_index=True)
-        ends = [*starts[1:].tolist(), len(order)]
-        for part, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
-            yield part, rows.slice(start, end - start)
+        counts = np.bincount(parts)
+        found = np.flatnonzero(counts)
+        ends = np.cumsum(counts)[found]
+        for part, end, count in zip(found.tolist(), ends.tolist(), counts[found].tolist(), strict=True):
+            yield part, rows.slice(end - count, count)

@@ -7,6 +7,7 @@ Hilbert curve", AIP Conference Proceedings 707 (2004).
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _BITS_MAX = 12
 _PREFIX_BYTES = 8
+_TABLE_BITS = 12
 
 
 def bits_for(columns: int) -> int:
@@ -34,28 +36,67 @@ def hilbert_distance(ranks: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]
         ranks: One row for each dimension, one column for each point; each rank less than ``2**bits``.
         bits: Bits in each rank. Dimensions times bits are at most 64.
     """
-    x = ranks.astype(np.uint64)
+    kind = np.uint16 if bits <= 16 else np.uint64  # fewer bytes take less time
+    x = ranks.astype(kind)
     dimensions = len(x)
-    one = np.uint64(1)
     for bit in range(bits - 1, 0, -1):
-        low = np.uint64((1 << bit) - 1)
+        low = kind((1 << bit) - 1)
         for axis in range(dimensions):
-            is_set = (x[axis] >> np.uint64(bit)) & one == one
-            swapped = np.where(is_set, np.uint64(0), (x[0] ^ x[axis]) & low)
-            x[0] ^= np.where(is_set, low, swapped)
+            flipped = _low_where_set(x[axis], bit)
+            swapped = (x[0] ^ x[axis]) & (flipped ^ low)
+            x[0] ^= flipped | swapped
             x[axis] ^= swapped
     for axis in range(1, dimensions):
         x[axis] ^= x[axis - 1]
-    flips = np.zeros(x.shape[1], np.uint64)
+    flips = np.zeros(x.shape[1], kind)
     for bit in range(bits - 1, 0, -1):
-        is_set = (x[-1] >> np.uint64(bit)) & one == one
-        flips ^= np.where(is_set, np.uint64((1 << bit) - 1), np.uint64(0))
+        flips ^= _low_where_set(x[-1], bit)
     x ^= flips
     distance = np.zeros(x.shape[1], np.uint64)
-    for bit in range(bits - 1, -1, -1):
-        for axis in range(dimensions):
-            distance = distance << one | (x[axis] >> np.uint64(bit)) & one
+    for axis in range(dimensions):
+        distance |= _spread(x[axis], bits, dimensions) << np.uint64(dimensions - 1 - axis)
     return distance
+
+
+def stable_order(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The stable order of numbers. NumPy sorts 16 bits in a fraction of the time, by their digits."""
+    if not len(numbers):
+        return np.empty(0, np.int64)
+    least = numbers.min()
+    bits, left = int(numbers.max() - least).bit_length(), numbers - least
+    if bits > 48:
+        return np.argsort(left, kind="stable")
+    order = np.argsort(left.astype(np.uint16), kind="stable")
+    for shift in range(16, bits, 16):
+        digits = (left >> np.uint64(shift)).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
+
+
+def _low_where_set(numbers: NDArray[Any], bit: int) -> NDArray[Any]:
+    """All lower bits, of the numbers that have this bit; 0 of the others."""
+    kind = numbers.dtype.type
+    found: NDArray[Any] = (numbers >> kind(bit) & kind(1)) * kind((1 << bit) - 1)
+    return found
+
+
+def _spread(numbers: NDArray[Any], bits: int, step: int) -> NDArray[np.uint64]:
+    """The bits of each number, ``step`` bits apart."""
+    found = np.zeros(len(numbers), np.uint64)
+    for first in range(0, bits, _TABLE_BITS):
+        digits = (numbers >> numbers.dtype.type(first)) & numbers.dtype.type((1 << _TABLE_BITS) - 1)
+        found |= _spread_table(step)[digits] << np.uint64(first * step)
+    return found
+
+
+@functools.lru_cache(maxsize=16)
+def _spread_table(step: int) -> NDArray[np.uint64]:
+    """`_spread` of all numbers of a few bits."""
+    numbers = np.arange(1 << _TABLE_BITS, dtype=np.uint64)
+    found = np.zeros(len(numbers), np.uint64)
+    for bit in range(_TABLE_BITS):
+        found |= (numbers >> np.uint64(bit) & np.uint64(1)) << np.uint64(min(bit * step, 63))
+    return found
 
 
 def can_rank(kind: pa.DataType) -> bool:
@@ -87,10 +128,12 @@ class Ranks(msgspec.Struct, frozen=True):
         """The rank of each; 0 for null. Few distinct values are spread over all ranks."""
         if not len(self.bounds):
             return np.zeros(len(values), np.uint64)
-        is_null = values.is_null().to_numpy(zero_copy_only=False)
-        steps = np.searchsorted(self.bounds, _numbers(values, self.prefix), side="right")
-        ranks = (steps * ((1 << self.bits) - 1) // len(self.bounds)).astype(np.uint64)
-        ranks[is_null] = 0
+        ranks_of_steps = (np.arange(len(self.bounds) + 1) * ((1 << self.bits) - 1) // len(self.bounds)).astype(
+            np.uint64
+        )
+        ranks = ranks_of_steps[np.searchsorted(self.bounds, _numbers(values, self.prefix), side="right")]
+        if values.null_count:
+            ranks[values.is_null().to_numpy(zero_copy_only=False)] = 0
         return ranks
 
 
@@ -120,5 +163,5 @@ def _numbers(values: pa.Array, prefix: bytes) -> NDArray[Any]:
         values = values.cast(pa.int8())
     elif pa.types.is_temporal(kind):
         values = values.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
-    found: NDArray[Any] = values.fill_null(0).to_numpy(zero_copy_only=False)
+    found: NDArray[Any] = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
     return found

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from txlog.core import ambient
 from txlog.core.changes.tasks import FileRows, TaskTable
 from txlog.core.format.actions import AddFile
+from txlog.core.format.arrow.arrays import from_flags
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.statistics_read import num_records
 from txlog.core.maintenance.rewriting._bin import Bin
@@ -229,8 +230,8 @@ class BinRewriter:
         steps.
         """
         first = 0
-        runs = _runs(each.files, lambda add: add.size, _SMALL_BYTES, _FILES_TOGETHER_MAX)
-        for files, found in parallel_map(self._read_small, runs, threads=_READS_AT_ONCE):
+        runs = small_runs(each.files, lambda add: add.size)
+        for files, found in parallel_map(lambda run: (run, self.read_small(run)), runs, threads=_READS_AT_ONCE):
             counts = [] if found is None else found[0]
             if found is None:
                 for add in files:
@@ -244,28 +245,46 @@ class BinRewriter:
                 sources.append(self.source(add, first, num_live))
                 first += num_live
 
-    def _read_small(
-        self, files: Sequence[AddFile]
-    ) -> tuple[Sequence[AddFile], tuple[list[int], pa.RecordBatch | None] | None]:
+    def read_small(self, files: Sequence[AddFile]) -> tuple[list[int], pa.RecordBatch | None] | None:
         """The number of live rows in each file, and all their rows.
 
         None for a large file, and for files whose rows take much more memory than the files: these are read in pieces.
+        Raises what `rewrite` raises.
         """
         if files[0].size > _SMALL_BYTES:
-            return files, None
+            return None
+        cheap = self._store.has_cheap_calls
+        if cheap and self._rows.ids is None:
+            return self._joined(files)
         counts: list[int] = []
         batches: list[pa.RecordBatch] = []
         held_bytes = 0
-        cheap = self._store.has_cheap_calls
         for found in (
             map(self._few_rows, files) if cheap else parallel_map(self._few_rows, files, threads=_SMALL_AT_ONCE)
         ):
             held_bytes += sum(batch.nbytes for batch in found or ())
             if found is None or held_bytes > self._held_bytes:
-                return files, None
+                return None
             counts.append(sum(batch.num_rows for batch in found))
             batches += found
-        return files, (counts, pa.concat_batches(batches) if batches else None)
+        return counts, pa.concat_batches(batches) if batches else None
+
+    def _joined(self, files: Sequence[AddFile]) -> tuple[list[int], pa.RecordBatch | None] | None:
+        """`read_small` in one step for all files, in a fraction of the time."""
+        rows, counts = self._rows.reader(self._rows.fields, are_whole_rows=True).whole(files, self._held_bytes)
+        if rows is None or len(counts) < len(files) or rows.nbytes > self._held_bytes:
+            return None
+        rows = pa.RecordBatch.from_arrays(rows.columns, schema=self.schema)
+        if any(add.deletion_vector is not None for add in files):
+            is_live = np.ones(rows.num_rows, dtype=bool)
+            ends = np.cumsum(counts).tolist()
+            for at, (add, end, count) in enumerate(zip(files, ends, list(counts), strict=True)):
+                if add.deletion_vector is not None:
+                    dead = self._vectors.dead_rows(add.deletion_vector, count)
+                    is_live[end - count + dead.astype(np.int64)] = False
+                    counts[at] -= len(dead)
+            rows = rows.filter(from_flags(is_live))
+        return counts, rows
 
     def _few_rows(self, add: AddFile) -> list[pa.RecordBatch] | None:
         """The live rows of one file; None if they take too much memory."""
@@ -303,6 +322,11 @@ def _defect(what: str, table: str, version: int) -> CorruptLogError:
         table=table,
         version=version,
     )
+
+
+def small_runs(items: Sequence[_Sized], size_bytes: Callable[[_Sized], int]) -> Iterator[list[_Sized]]:
+    """Runs of small files that are read together; a large one is a run by itself."""
+    return _runs(items, size_bytes, _SMALL_BYTES, _FILES_TOGETHER_MAX)
 
 
 def _runs(
