@@ -5,9 +5,10 @@
 Rows wait in lanes, one per partition, until they make a large row group or the budget needs space; then the largest
 lanes are written first. Rows that wait, are being routed or are held by the encoders never exceed
 ``plan.memory_budget_bytes`` by more than one input batch. In addition, Arrow needs working memory for the row groups
-being encoded (about their own size), and small files need their encoded bytes. Object stores gather 8 MiB parts: if the
-parts of all open files reach another ``memory_budget_bytes``, the least recently used files are finished. At most 4
-parts of a file are sent but not yet acknowledged. Data that fits into one small write starts no thread.
+being encoded (about their own size), and small files need their encoded bytes; up to 32 of them are on their way to an
+object store at a time. Object stores gather 8 MiB parts: if the parts of all open files reach another
+``memory_budget_bytes``, the least recently used files are finished. At most 4 parts of a file are sent but not yet
+acknowledged. Data that fits into one small write starts no thread.
 
 Rows are routed by array operations, never one by one. Two values belong to one partition exactly if their text in
 ``add.partitionValues`` is equal.
