@@ -219,3 +219,13 @@ def test_small_files_of_many_partitions_share_round_trips_to_a_store(name: str, 
     work = ready(table, _rows_of_days(MANY, 1))
     table._open_table.post_commit.drain()
     assert bucket.trips_of(work) == trips, bucket.trips.requests
+
+
+@pytest.mark.parametrize(("zorder_by", "trips"), [(None, 7), (["id", "day"], 9)], ids=["compact", "cluster"])
+def test_small_files_are_fetched_at_the_same_time_to_be_rewritten(zorder_by: list[str] | None, trips: int) -> None:
+    bucket = Bucket(schema=DAYS)
+    table = bucket.opened()
+    for day in range(20):
+        table.append(pa.table({"id": [-day], "day": [day]}, DAYS))
+    table._open_table.post_commit.drain()
+    assert bucket.trips_of(lambda: table.optimize(zorder_by=zorder_by)) == trips, bucket.trips.requests

@@ -6,13 +6,15 @@ of each row in its file. A position counts dead rows too, so it is the same what
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from txlog.core.changes.tasks._opened_once import REQUESTS_AT_ONCE, FilesOpenedOnce
 from txlog.core.changes.tasks._row_ids import RowIds
 from txlog.core.changes.tasks._small_files import HeldFile, JoinedFiles, SmallFiles
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId
@@ -100,11 +102,15 @@ class FileReader:
 class FileRows:
     """The data files of one table, as one version defines it. Thread-safe.
 
-    ``held`` are the columns with which small files stay in memory once they were `joined`.
+    ``held`` are the columns with which small files stay in memory once they were `joined`. With ``opens_once``, small
+    files that each take a request are kept as they are stored.
     """
 
-    def __init__(self, store: TableFiles, table: DefinedTable, held: tuple[Field, ...] = ()) -> None:
-        self._store = store
+    def __init__(
+        self, store: TableFiles, table: DefinedTable, held: tuple[Field, ...] = (), *, opens_once: bool = False
+    ) -> None:
+        self._opened = FilesOpenedOnce(store) if opens_once and not store.has_cheap_calls else None
+        self._store = self._opened or store
         self._table = table
         self._readers: dict[tuple[tuple[str, ...], int, bool, bool, bool], FileReader] = {}
         self._kept: dict[FileId, tuple[NDArray[np.uint64], pa.RecordBatch]] = {}
@@ -160,6 +166,21 @@ class FileRows:
             table.properties.column_mapping_mode,
             position_column=position,
         )
+
+    def bodies(self, adds: Sequence[AddFile], at_once: int = REQUESTS_AT_ONCE) -> Mapping[str, pa.Buffer]:
+        """Fetch these small files with ``at_once`` requests at a time; none where a file takes no request."""
+        if self._opened is None:
+            return {}
+        return self._opened.bodies([path_in_store(self._store.uri, add.path) for add in adds], at_once)
+
+    def holding(self, bodies: Mapping[str, pa.Buffer]) -> contextlib.AbstractContextManager[object]:
+        """These files take no request meanwhile."""
+        return contextlib.nullcontext() if self._opened is None else self._opened.holding(bodies)
+
+    def keep_body(self, add: AddFile) -> None:
+        """If this file is among those that take no request now, keep it for later, unless its rows are in memory."""
+        if self._opened is not None and self.held(add, ()) is None:
+            self._opened.keep(path_in_store(self._store.uri, add.path))
 
     def joined(self, adds: Sequence[AddFile], fields: tuple[Field, ...]) -> Iterator[JoinedFiles]:
         """At least these columns of all rows of small files, dead ones included. Not for several threads."""

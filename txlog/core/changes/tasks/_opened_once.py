@@ -7,7 +7,7 @@ when first opened, or many at a time before that. Data files are immutable.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from txlog.errors import TxlogError
 _SMALL_BYTES = 1 << 20
 _KEPT_BYTES = 32 << 20
 """The maximum total bytes of files in memory; further files are opened each time."""
-_REQUESTS_AT_ONCE = 64
+REQUESTS_AT_ONCE = 64
 
 
 class FilesOpenedOnce:
@@ -31,18 +31,22 @@ class FilesOpenedOnce:
         self._opened = _OpenedOnce(store.files)
         self.files = cast(FileStore, self._opened)
 
-    def fetched(self, groups: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-        """The same groups of small files, each while its files are in memory; the next one is read meanwhile.
+    def bodies(self, paths: Sequence[str], at_once: int) -> Mapping[str, pa.Buffer]:
+        """These small files, up to one that cannot be read: who opens it explains its error."""
+        return self._opened.bodies(paths, at_once)
 
-        A file that cannot be read is opened later, where its error is explained.
-        """
-        for paths, bodies in parallel_map(self._opened.bodies, groups, threads=1):
-            self._opened.ahead = bodies
-            yield paths
-        self._opened.ahead = {}
+    @contextlib.contextmanager
+    def holding(self, bodies: Mapping[str, pa.Buffer]) -> Iterator[None]:
+        """Opening these files takes no request meanwhile."""
+        self._opened.ahead.update(bodies)
+        try:
+            yield
+        finally:
+            for path in bodies:
+                self._opened.ahead.pop(path, None)
 
     def keep(self, path: str) -> None:
-        """Keep a file that was fetched, if there is room."""
+        """Keep a file that is held, if there is room."""
         self._opened.keep(path)
 
 
@@ -54,7 +58,7 @@ class _OpenedOnce:
         self._lock = new_lock()
         self._kept: dict[str, pa.Buffer] = {}
         self._room_bytes = _KEPT_BYTES
-        self.ahead: Mapping[str, pa.Buffer] = {}
+        self.ahead: dict[str, pa.Buffer] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
@@ -71,14 +75,13 @@ class _OpenedOnce:
             body = self._kept[path] = source.read_buffer(size_bytes)
         return pa.BufferReader(body)
 
-    def bodies(self, paths: Sequence[str]) -> tuple[Sequence[str], Mapping[str, pa.Buffer]]:
-        """These small files, up to one that cannot be read."""
+    def bodies(self, paths: Sequence[str], at_once: int) -> Mapping[str, pa.Buffer]:
         found: dict[str, pa.Buffer] = {}
         with contextlib.suppress(TxlogError, OSError, pa.ArrowException):
-            for path, body in zip(paths, parallel_map(self._read, paths, threads=_REQUESTS_AT_ONCE), strict=True):
+            for path, body in zip(paths, parallel_map(self._read, paths, threads=at_once), strict=True):
                 if body is not None:
                     found[path] = body
-        return paths, found
+        return found
 
     def keep(self, path: str) -> None:
         body = self.ahead.get(path)

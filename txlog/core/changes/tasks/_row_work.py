@@ -25,7 +25,6 @@ import pyarrow as pa
 from txlog.core import ambient
 from txlog.core.changes.tasks._change_files import ChangesOfFiles
 from txlog.core.changes.tasks._file_rows import FileRows
-from txlog.core.changes.tasks._opened_once import FilesOpenedOnce
 from txlog.core.changes.tasks._operation import MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks._rewrite import Changed, FileRewriter
 from txlog.core.format.actions import AddFile, FileId, LiveKey
@@ -37,7 +36,7 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.format.tombstones import is_tombstones
 from txlog.core.parallel import parallel_map
 from txlog.core.progress import OnDone
-from txlog.core.reading import DeletionVectorReader, path_in_store
+from txlog.core.reading import DeletionVectorReader
 from txlog.core.store import TableFiles
 from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
@@ -180,12 +179,8 @@ class RowWork:
         self._with_vectors = with_vectors
         self._adds_source_rows = adds_source_rows
         self._known_vectors = vectors
-        self._opened = None if store.has_cheap_calls else FilesOpenedOnce(store)
-        self.rows = FileRows(
-            self._opened or store,
-            table,
-            _held_fields(table, operation, with_vectors=with_vectors),
-        )
+        held = _held_fields(table, operation, with_vectors=with_vectors)
+        self.rows = FileRows(store, table, held, opens_once=True)
         self.rewriter = FileRewriter(
             store, table, operation, self.rows, unsent, with_vectors=with_vectors, parquet=parquet
         )
@@ -241,20 +236,20 @@ class RowWork:
             for add, hits in zip(some, self._operation.look_up_all(self.rows, some), strict=True):
                 if len(hits.positions):
                     matching += 1
-                    if self._opened is not None and self.rows.held(add, ()) is None:
-                        self._opened.keep(path_in_store(self._store.uri, add.path))
+                    self.rows.keep_body(add)
                 yield add, hits
             self.rows.expects_changes = matching * _WORTH_HOLDING >= len(some)
 
     def _fetched(self, adds: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
-        """The small files to look into together. If each takes a request, they are in memory then."""
-        if self._opened is None:
+        """The small files to look into together. If each takes a request, they are in memory then, and the next ones
+        are read meanwhile."""
+        if self._store.has_cheap_calls:
             yield from _together(adds)
             return
         groups = list(_together(adds, _FETCHED_BYTES))
-        paths = [[path_in_store(self._store.uri, add.path) for add in some] for some in groups]
-        for some, _ in zip(groups, self._opened.fetched(paths), strict=True):
-            yield some
+        for some, bodies in zip(groups, parallel_map(self.rows.bodies, groups, threads=1), strict=True):
+            with self.rows.holding(bodies):
+                yield some
 
     def touched(self, adds: Sequence[AddFile], version: int) -> list[MatchedFile]:
         """Which of these files, all looked into, have matching live rows, as the operation decides."""

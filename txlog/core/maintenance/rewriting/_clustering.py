@@ -17,6 +17,7 @@ import itertools
 import pickle
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -33,6 +34,7 @@ from txlog.core.format.statistics_read import num_records
 from txlog.core.maintenance.rewriting._curve import ClusterColumns, Curve
 from txlog.core.maintenance.rewriting._hilbert import stable_order
 from txlog.core.maintenance.rewriting._rewrite_bin import BinRewriter, FileOfBin, small_runs
+from txlog.core.parallel import parallel_map
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.writing import UnsentFiles
 
@@ -94,7 +96,8 @@ class SampleKeys(msgspec.Struct, frozen=True):
 
     def __call__(self, files: SampledFiles) -> KeySample:
         """Files of which no row is chosen are not read. Raises what `BinRewriter.rewrite` raises."""
-        rows = FileRows(self.table.files, self.table)
+        store = self.table.files
+        rows = FileRows(store, self.table, opens_once=True)
         names = dict.fromkeys(path[0] for path in self.columns.paths)
         fields = tuple(member for member in self.table.schema.fields if member.name in names)
         kinds = [type_to_arrow(resolve(path, self.table.schema)[1]) for path in self.columns.paths]
@@ -110,7 +113,8 @@ class SampleKeys(msgspec.Struct, frozen=True):
             named = pa.RecordBatch.from_arrays(batch.columns, names=[member.name for member in fields])
             for columns, column in zip(found, self.columns.values(named), strict=True):
                 columns.append(column.take(taken))
-        sizes = [_measured(rows, add) for add in files.measured]
+        apply = map if store.has_cheap_calls else partial(parallel_map, threads=len(files.measured))
+        sizes = list(apply(partial(_measured, rows), files.measured))
         columns = [pa.concat_arrays(arrays) for arrays in found]
         return KeySample(columns, sum(size for size, _ in sizes), sum(count for _, count in sizes))
 
@@ -123,12 +127,14 @@ def _positioned(
     reader = rows.reader(fields)
     for run in small_runs(adds, lambda add: add.size):
         alone = [*run] if len(run) == 1 else []
-        for joined in rows.joined(run, fields) if len(run) > 1 else ():
-            if joined.rows is None:
-                alone += joined.adds
-                continue
-            of_rows = np.repeat([values[add.file_id] for add in joined.adds], joined.counts)
-            yield of_rows, ranks_in_groups(joined.counts), joined.rows
+        if not alone:
+            with rows.holding(rows.bodies(run)):
+                for joined in rows.joined(run, fields):
+                    if joined.rows is None:
+                        alone += joined.adds
+                        continue
+                    of_rows = np.repeat([values[add.file_id] for add in joined.adds], joined.counts)
+                    yield of_rows, ranks_in_groups(joined.counts), joined.rows
         for add in alone:
             for positions, batch in reader.batches(add, with_dead_rows=True):
                 yield np.array([values[add.file_id]]), positions, batch

@@ -46,11 +46,11 @@ _SMALL_BYTES = 2 * MIB  # files that are together this small are read at a time
 _HELD_BYTES = 64 * MIB  # the maximum memory for their rows
 _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
-_SMALL_AT_ONCE = 8  # where each is a request
 _SMALL_BINS_BYTES = 4 * MIB  # bins that are together this small are one task
 _BINS_TOGETHER_MAX = 64
 _BINS_AT_ONCE = 8  # small bins mostly wait for the disk
-_REQUESTS_AT_ONCE = 32  # or for their requests
+_REQUESTS_AT_ONCE = 64
+_BINS_OF_REQUESTS_AT_ONCE = 32  # or for their requests
 
 
 class RewrittenFile(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ class RewriteBins(msgspec.Struct, frozen=True):
     def __call__(self, bins: Sequence[Bin]) -> list[RewrittenBin]:
         """The new files are durable when it returns, and deleted if it raises."""
         store = self.table.files
-        most = _BINS_AT_ONCE if store.has_cheap_calls else _REQUESTS_AT_ONCE
+        most = _BINS_AT_ONCE if store.has_cheap_calls else _BINS_OF_REQUESTS_AT_ONCE
         with UnsentFiles(store.files) as unsent:
             rewriter = BinRewriter(store, self.table, unsent, self.written_as, at_once=min(len(bins), most))
             rewritten = rewriter.rewrite_all(bins)
@@ -158,7 +158,7 @@ class BinRewriter:
         self._store = store
         self._unsent = unsent
         self._version = table.version
-        self._rows = FileRows(store, table)
+        self._rows = FileRows(store, table, opens_once=True)
         self._vectors = DeletionVectorReader(store, table.version)
         self.schema = self._rows.schema
         new = written_as or table
@@ -253,15 +253,14 @@ class BinRewriter:
         """
         if files[0].size > _SMALL_BYTES:
             return None
-        cheap = self._store.has_cheap_calls
-        if cheap and self._rows.ids is None:
-            return self._joined(files)
+        with self._rows.holding(self._rows.bodies(files, _REQUESTS_AT_ONCE // self._at_once)):
+            return self._joined(files) if self._rows.ids is None else self._of_each(files)
+
+    def _of_each(self, files: Sequence[AddFile]) -> tuple[list[int], pa.RecordBatch | None] | None:
         counts: list[int] = []
         batches: list[pa.RecordBatch] = []
         held_bytes = 0
-        for found in (
-            map(self._few_rows, files) if cheap else parallel_map(self._few_rows, files, threads=_SMALL_AT_ONCE)
-        ):
+        for found in map(self._few_rows, files):
             held_bytes += sum(batch.nbytes for batch in found or ())
             if found is None or held_bytes > self._held_bytes:
                 return None
@@ -288,13 +287,12 @@ class BinRewriter:
 
     def _few_rows(self, add: AddFile) -> list[pa.RecordBatch] | None:
         """The live rows of one file; None if they take too much memory."""
-        most_bytes = self._held_bytes if self._store.has_cheap_calls else self._held_bytes // _SMALL_AT_ONCE
         held_bytes = 0
         found: list[pa.RecordBatch] = []
         for batch in self.live_batches(add):
             held_bytes += batch.nbytes
             found.append(batch)
-            if held_bytes > most_bytes:
+            if held_bytes > self._held_bytes:
                 return None
         return found
 
