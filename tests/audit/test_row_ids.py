@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.audit.verify import Finding, verify_table
+from txlog.audit.verify import verify_table
 from txlog.core.store import open_store
+from txlog.result.audits import Finding
 from txlog.table import Table
 
 ON = {"delta.enableRowTracking": "true"}

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from txlog.audit.verify import Finding, Verification, verify_table
+from txlog.audit.verify import verify_table
 from txlog.core.store import open_store
 from txlog.errors import TableNotFoundError
+from txlog.result.audits import Finding, Verification
 from txlog.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])

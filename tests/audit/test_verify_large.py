@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.audit.live_files import LiveFile, LiveFileSet
-from txlog.audit.verify import DATA_FILES_MAX, EXAMPLES_MAX, Finding, verify_table
+from txlog.audit.verify import DATA_FILES_MAX, EXAMPLES_MAX, verify_table
 from txlog.core.store import open_store
 from txlog.core.versions.upkeep._version_checksum import write_checksum
+from txlog.result.audits import Finding
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 FILES = DATA_FILES_MAX + 50

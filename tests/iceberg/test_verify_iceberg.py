@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from txlog import Table
-from txlog.audit.verify import Finding, verify_table
+from txlog.audit.verify import verify_table
 from txlog.core.format.log_names import commit_name
 from txlog.core.store import open_store
+from txlog.result.audits import Finding
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from typing import Final, Protocol
 from txlog.core.points import Point
 from txlog.core.store import TableStore
 
-__all__ = ["CHECKS", "CheckProblem", "ChecksTable"]
-
 
 class CheckProblem(Protocol):
     """One thing that is wrong; ``path`` is relative to the table, and ``rule`` a short name of what is broken."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
         VersionDiff,
     )
 
-__all__ = ["check_deleted", "diff", "verify"]
-
 _REMAINS_SHOWN = 50
 
 Facts = dict[str, Any]

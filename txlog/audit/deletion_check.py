@@ -65,8 +65,6 @@ from txlog.errors import IcebergExportError, NotFoundError
 from txlog.result import moment
 from txlog.result.audits import DeletionCheck, KeptBy, Remnant
 
-__all__ = ["check_deleted"]
-
 _VECTOR = re.compile(r"(^|/)deletion_vector_[0-9a-fA-F-]{36}\.bin")
 _HADOOP_CHECKSUM = re.compile(r"(^|/)\.[^/]+\.crc$")
 _MANIFEST = rf"^{FOLDER}/(.*/)?{NAME}$"

@@ -21,8 +21,6 @@ from txlog.core.versions.files import DeltaLog
 from txlog.core.workers import shares
 from txlog.errors import TxlogError
 
-__all__ = ["changed_since", "check_footers", "check_vectors", "files_of"]
-
 _PARALLEL = 16
 _FILES_MAX = 64  # for each task
 _FILES_AT_ONCE = 4096  # for each worker

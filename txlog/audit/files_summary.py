@@ -24,8 +24,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.result.audits import FilesSummary, PartitionFiles, SizeBin
 
-__all__ = ["files_and_removed", "files_summary", "summary_of"]
-
 MB = 1_000_000
 SMALL_BYTES = 32 * MB
 _BIN_STARTS = (0, MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB, 1000 * MB)

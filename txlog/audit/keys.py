@@ -40,8 +40,6 @@ from txlog.result.audits import Finding, KeyCheck, RepeatedKey, RowsByFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EXAMPLES_MAX", "check_keys", "key_findings", "require_keys"]
-
 EXAMPLES_MAX = 20
 FILES_MAX = 20
 """The maximum number of files listed with their row counts for one key."""

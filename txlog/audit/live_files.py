@@ -14,8 +14,6 @@ import msgspec
 
 from txlog.core.format.actions import FileKey
 
-__all__ = ["LiveFile", "LiveFileSet", "PartitionKey"]
-
 PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
 
 

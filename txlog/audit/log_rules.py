@@ -34,8 +34,6 @@ from txlog.core.versions.decisions.fences import fenced_off
 from txlog.core.versions.decisions.joined_appends import txn_ids
 from txlog.errors import CorruptLogError, TxlogError
 
-__all__ = ["Breach", "LogState"]
-
 _VECTOR_FILE = pattern(r"(?:^|/)deletion_vector_[0-9a-f-]{36}\.bin$")
 """Spark's Delta removes such files when it drops deletion vectors, so that vacuums keep them for older versions."""
 

@@ -17,8 +17,6 @@ from txlog.core.versions.files import DeltaLog
 from txlog.errors import NotFoundError, TxlogError
 from txlog.result import counted
 
-__all__ = ["check_manifests"]
-
 _EXAMPLES_MAX = 20
 _AT_ONCE = 8
 _REPAIR = "readers by manifest see other rows until the next write, or generate(), updates it"

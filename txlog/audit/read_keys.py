@@ -15,8 +15,6 @@ from txlog.core.changes.tasks import TaskStore
 from txlog.core.reading import KeyNumbers, KeyValues, ScanTask, TaskReader
 from txlog.core.row_rules import KeyColumn
 
-__all__ = ["FoundKeys", "ReadKeys"]
-
 
 class FoundKeys(msgspec.Struct, frozen=True):
     """The keys of ``num_rows`` live rows; those with a null in their key, ``nulls``, have none."""

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from txlog.core.format.changed_rows import ChangedRows
     from txlog.core.predicates import AnyCondition
 
-__all__ = ["diff_rows"]
-
 PART_BYTES = 64 << 20
 """About how many bytes of data files are compared at a time."""
 _PARTS_MAX = 256

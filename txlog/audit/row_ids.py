@@ -21,8 +21,6 @@ from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN
 from txlog.core.versions.decisions.row_tracking import row_id_mark, tracks_rows
 from txlog.errors import CorruptLogError
 
-__all__ = ["check_row_ids"]
-
 _AGAIN = "drop the feature rowTracking and set delta.enableRowTracking again: every row then gets a new id"
 
 

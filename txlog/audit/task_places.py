@@ -11,8 +11,6 @@ from txlog.core.changes.tasks import TaskStore
 from txlog.core.store import TableFiles
 from txlog.core.workers import GivenWorkers, ThreadWorkers, Workers, given_workers, require_openable
 
-__all__ = ["TaskPlaces"]
-
 
 class TaskPlaces(msgspec.Struct, frozen=True):
     """``given`` None: each check has its own number of threads."""

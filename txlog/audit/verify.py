@@ -51,8 +51,6 @@ from txlog.errors import (
 from txlog.result import counted
 from txlog.result.audits import Finding, KeyCheck, Verification
 
-__all__ = ["Finding", "Verification", "verify_table"]
-
 EXAMPLES_MAX = 20
 """If many files break one rule of one checkpoint, this many are named and the others counted."""
 DATA_FILES_MAX = 1000

@@ -13,8 +13,6 @@ from txlog.core.versions import OpenTable
 from txlog.core.workers import GivenWorkers
 from txlog.result.audits import Verification
 
-__all__ = ["verify"]
-
 
 def verify(
     open_table: OpenTable,

@@ -25,8 +25,6 @@ from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureErr
 from txlog.result import sum_if_known
 from txlog.result.audits import Change, RowChanges, VersionDiff
 
-__all__ = ["diff_versions"]
-
 
 def diff_versions(open_table: OpenTable, *, from_version: int, to_version: int) -> VersionDiff:
     """Compare two versions. Raises what `Table.diff` raises."""

@@ -24,8 +24,6 @@ from txlog.errors import StorageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangeBuffer"]
-
 _NUM_BUCKETS = 64
 _WAITING_PART = 4  # part of the memory limit: sorting rows by their keys takes several times the memory of the rows
 _KIND, _SEQUENCE = "kind", "sequence"

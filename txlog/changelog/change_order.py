@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "feed_columns",
-    "feed_order",
-    "in_versions",
-    "is_feed",
-    "net_changes",
-    "of_feed",
-    "of_moved_keys",
-    "orders_feed",
-]
-
 _MAX = 1 << 58
 _PLACES = 4
 _GOES, _COMES_FIRST, _GOES_AGAIN, _COMES = range(_PLACES)

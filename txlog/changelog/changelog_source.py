@@ -39,8 +39,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangelogSource", "numbered", "ordered_changes", "read_changelog"]
-
 
 class ChangelogSource(msgspec.Struct, frozen=True):
     """``changes`` are the rows with their key numbers; ``keys`` has one row for each number, in order."""

@@ -51,8 +51,6 @@ from txlog.errors import InvalidInputError, TxlogError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChangelogWriter"]
-
 _KEPT_ROWS = 1 << 14  # for more rows, reading the keys back is a small part of a checkpoint
 
 

@@ -22,8 +22,6 @@ from txlog.core.row_rules import KeyColumn, KeyIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Changes", "collapse", "in_order", "joined", "sorted_by_key"]
-
 
 class Changes(msgspec.Struct, frozen=True):
     """Rows and their kinds, in order of arrival.

@@ -31,8 +31,6 @@ from txlog.core.writing.committable import KeyFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["StagedKeyRows", "key_plan", "key_rows", "read_keys"]
-
 _IS_DELETE, _SEQUENCE = "is_delete", "sequence"
 
 

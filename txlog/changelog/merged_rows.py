@@ -59,8 +59,6 @@ _WORDS = {
 }
 """The feed's change types for row kinds."""
 
-__all__ = ["MergedRows", "bound_merged_rows", "merge_engine_of", "require_merge_engine"]
-
 
 def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
     """An upsert's merge engine: the table's, or the requested one; None if there is neither.

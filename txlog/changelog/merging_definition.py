@@ -13,8 +13,6 @@ from txlog.core.format.properties import CHANGELOG_PRODUCER, ROW_DEDUPLICATE, Ta
 from txlog.core.format.schema import Struct
 from txlog.errors import InvalidInputError
 
-__all__ = ["check_merging"]
-
 
 def check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
     """Raises ``InvalidInputError`` if the properties do not fit, and what `stored_engine` raises."""

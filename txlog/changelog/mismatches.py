@@ -32,8 +32,6 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HeldBack", "MismatchFound", "Mismatches", "QuarantineRows"]
-
 _CASES = ("", "missing", "several", "unfit")
 """The number of each case; 0 means none."""
 _MISSING, _SEVERAL, _UNFIT = 1, 2, 3

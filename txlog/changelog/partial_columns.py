@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-__all__ = ["column_of_parts"]
-
 
 def column_of_parts(
     parts: Mapping[tuple[str, ...], pa.Array], path: tuple[str, ...], kind: pa.DataType, count: int

@@ -30,8 +30,6 @@ from txlog.core.writing.committable import Committable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["QuarantineReader"]
-
 
 class QuarantineReader:
     """Reads the changes of keys, numbered as in ``staged``. It costs nothing until it is used."""

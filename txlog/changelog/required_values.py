@@ -25,8 +25,6 @@ from txlog.errors import InvalidInputError, SchemaMismatchError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_columns", "check_members", "require_values"]
-
 
 def require_values(
     schema: Struct,

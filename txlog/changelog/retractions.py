@@ -39,8 +39,6 @@ from txlog.core.row_rules import KeyColumn, is_computed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Decided", "Resolved", "compared_columns", "decide", "resolve", "row_numbers"]
-
 _EVENTS_MAX = 64
 """More changes of one key are left to the commit, as the table's row decides faster than all rows that it may have."""
 _GONE, _STAYS = -1, -2

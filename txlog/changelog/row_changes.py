@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from txlog.core.writing.committable import Committable
     from txlog.result import WriteResult
 
-__all__ = ["bound", "check_definition", "check_staged", "engine_of", "replaces", "require_engine", "staged_steps"]
-
 
 def engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
     from txlog.changelog.merged_rows import merge_engine_of

@@ -20,8 +20,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DELETE", "INSERT", "KINDS", "TAKEN_BACK", "UPDATE_AFTER", "UPDATE_BEFORE", "RowKinds"]
-
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1
 UPDATE_AFTER: Final = 2

@@ -21,8 +21,6 @@ from txlog.core.writing import KeepKeys, TaskIdentity, WritePlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SinkChangelog", "sink_changelog"]
-
 
 class SinkChangelog(msgspec.Struct, frozen=True):
     """A `Changelog` whose tasks keep one change of each key, or stage all rows for the table's merge engine."""

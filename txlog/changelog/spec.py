@@ -15,8 +15,6 @@ from txlog.core.util import invalid, names_in, one_of
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
-__all__ = ["ChangelogMode", "ChangelogSpec"]
-
 ChangelogMode: TypeAlias = Literal["upsert", "retract"]
 """For a changed row, an upsert stream needs only the new version (``-U`` is ignored); a retract stream deletes the old
 one first, so ``-U`` without ``+U`` deletes."""

@@ -43,8 +43,6 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_staged_keys", "rows_reader", "staged_steps"]
-
 
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
     """Refuse changes that no commit could apply, before they are sealed. Raises what `gather_keys` raises."""

@@ -18,8 +18,6 @@ from txlog.core.store import FileStore
 from txlog.core.writing.committable import KeyFile
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 
-__all__ = ["batches_of", "opened", "unusable"]
-
 _BATCH_ROWS = 1 << 17
 _AT_ONCE_BYTES = 4 << 20  # a file up to this size is read with one request to the store
 

@@ -34,8 +34,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NewRows", "StagedKeys", "gather_keys"]
-
 NewRows: TypeAlias = Callable[[PendingFile], Iterable[pa.RecordBatch]]
 """Reads the rows of a staged data file, in file order."""
 

@@ -37,8 +37,6 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_staged_rows", "merge_steps"]
-
 
 def check_staged_rows(
     open_table: OpenTable,

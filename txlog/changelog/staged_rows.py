@@ -27,20 +27,6 @@ from txlog.core.writing.committable import OPEN_ROWS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "FEED_PLACES",
-    "KIND",
-    "PLACE",
-    "TOLD",
-    "are_staged_rows",
-    "open_rows",
-    "open_rows_plan",
-    "staged_columns",
-    "staged_rows",
-    "staged_rows_plan",
-]
-
-
 _PREFIX = "c_"  # so no table column has the name of one of ours
 KIND, PLACE = "kind", "place"
 """The columns that are not the table's."""

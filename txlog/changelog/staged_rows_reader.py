@@ -30,8 +30,6 @@ from txlog.errors import CorruptLogError, InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["StagedRows", "gather_rows"]
-
 _OWN = pa.schema([(KIND, pa.int8()), (PLACE, pa.int64()), ("task", pa.int64())])
 
 

@@ -22,8 +22,6 @@ from txlog.core.wording import advice
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ONE_TASK_FOR_EACH_KEY", "Unclear", "first_unclear", "is_order_free", "ties_of_tasks"]
-
 ONE_TASK_FOR_EACH_KEY = advice("one task for each key", "Send all rows of a key to one task (Sink.partition_of)")
 
 

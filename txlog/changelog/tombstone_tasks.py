@@ -25,8 +25,6 @@ from txlog.core.row_rules import KeyColumn
 from txlog.core.writing import has_required
 from txlog.errors import InvalidInputError
 
-__all__ = ["check_tombstones", "expired_before_ms", "tombstone_rows"]
-
 
 def check_tombstones(configuration: Mapping[str, str], schema: Struct, engine: MergeEngine | None) -> None:
     """Raises ``InvalidInputError`` if tombstones are requested but the table cannot keep them."""

@@ -28,8 +28,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import DataStream, TaskIdentity, UnsentFiles, WritePlan, write_task
 from txlog.errors import ConflictError
 
-__all__ = ["tidy", "written_again"]
-
 _LARGE_BYTES = 16 << 20  # files of this size are not joined further
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["without_credentials"]
-
 _USER_INFO = re.compile(r"((?::|%3a)//)([^/\s@'\"`\\]+)@", re.IGNORECASE)
 _BEFORE_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
 """In addresses of these schemes, a container stands before the host, and is no secret."""

@@ -16,26 +16,6 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
-__all__ = [
-    "Ambient",
-    "Instant",
-    "Lanes",
-    "age_s",
-    "beside",
-    "instant",
-    "monotonic_s",
-    "now",
-    "now_ms",
-    "sleep",
-    "suspended_s",
-    "uniform",
-    "use",
-    "uses_threads",
-    "uuid4",
-    "wait",
-    "without_thread",
-]
-
 Out = TypeVar("Out")
 
 # On Linux, CLOCK_BOOTTIME includes the time while the machine was suspended; CLOCK_MONOTONIC does not.

@@ -22,8 +22,6 @@ from txlog.core import ambient
 from txlog.core.parallel import new_lock
 from txlog.core.util import logger
 
-__all__ = ["END_WAIT", "Background", "wait_for"]
-
 END_WAIT = "TXLOG_END_WAIT_S"
 """The environment variable that says how long an ending process waits for background work."""
 _END_WAIT_S = 300.0

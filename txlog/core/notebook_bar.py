@@ -16,8 +16,6 @@ from txlog.core import ambient
 from txlog.core.util import element
 from txlog.result import human_size
 
-__all__ = ["show_in_notebook"]
-
 _QUIET_S, _BETWEEN_S = 1.0, 0.2
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Threads", "begin", "can_start_threads", "do_all", "new_lock", "parallel_map"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

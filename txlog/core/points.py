@@ -17,8 +17,6 @@ from txlog.errors import TxlogError, UnsupportedFeatureError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["PREFIX", "Point", "forget"]
-
 T = TypeVar("T")
 
 PREFIX = "txlog."

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 
 from txlog.core.util import invalid
 
-__all__ = ["OnDone", "OnProgress", "no_progress", "progress_of", "step", "step_if"]
-
 OnProgress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with the name of a step, how much of it is done, and the total; None if that is not known."""
 OnDone: TypeAlias = Callable[[int, int | None], object]

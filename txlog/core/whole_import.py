@@ -32,8 +32,6 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any
 
-__all__ = ["import_whole", "install", "require_library"]
-
 _PREFIX = f"{__name__.partition('.')[0]}."
 
 

@@ -11,21 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-__all__ = [
-    "Door",
-    "NamedLocation",
-    "Word",
-    "advice",
-    "argument",
-    "batch",
-    "call",
-    "in_python",
-    "is_worded",
-    "setting",
-    "spelled",
-    "words_in",
-]
-
 _BEGIN, _END = "\ufdd0", "\ufdd1"
 
 

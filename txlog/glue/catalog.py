@@ -31,8 +31,6 @@ try:
 except ImportError:
     raise InvalidInputError(f"Glue is reached by boto3, which is not installed: {how_to_install('glue')}") from None
 
-__all__ = ["SCHEME", "GlueCatalog"]
-
 Made = TypeVar("Made")
 _DEFAULT = ("default",)
 _OWNS_FILES = "external.table.purge"

@@ -20,8 +20,6 @@ from txlog.iceberg.metadata.properties import catalog_entry, format_name
 if TYPE_CHECKING:
     from txlog.iceberg.exporter import IcebergExporter
 
-__all__ = ["IcebergUpkeep"]
-
 
 class IcebergUpkeep:
     """The exports of one table handle. Thread-safe; an ending process waits for the running export."""

@@ -18,8 +18,6 @@ from txlog.errors import IcebergExportError, InvalidInputError, StorageError, Tx
 from txlog.iceberg.metadata.names import metadata_number
 from txlog.iceberg.metadata.properties import ICEBERG_CATALOG
 
-__all__ = ["import_client", "move_entry"]
-
 _ATTEMPTS = 5
 
 

@@ -19,8 +19,6 @@ from txlog.iceberg.catalog import import_client, move_entry
 from txlog.iceberg.metadata.names import metadata_name
 from txlog.iceberg.metadata_folder import MetadataFolder
 
-__all__ = ["follow"]
-
 _ANSWER_S = 30.0
 """How long an export, and the end of a process, wait for a catalog."""
 _MOVES_MAX = 10

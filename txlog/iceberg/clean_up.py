@@ -21,8 +21,6 @@ from txlog.iceberg.metadata.names import content_version, metadata_name, metadat
 from txlog.iceberg.metadata.table_metadata import Exported, parsed
 from txlog.iceberg.metadata_folder import MetadataFolder
 
-__all__ = ["CleanedUp", "clean_up_metadata"]
-
 GRACE_MS = 3_600_000
 """How long every file stays: a scan that began on an older metadata file is planned within this time."""
 

@@ -7,8 +7,6 @@ from rich.text import Text
 from txlog.extend.cli import CommandCall, of_operation
 from txlog.result import counted
 
-__all__ = ["iceberg"]
-
 
 @of_operation("export_iceberg")
 def iceberg(call: CommandCall) -> None:

@@ -14,8 +14,6 @@ from txlog.iceberg.exporter import IcebergExporter, IcebergLag
 from txlog.iceberg.metadata.properties import ICEBERG, ICEBERG_CATALOG, catalog_entry
 from txlog.result.audits import IcebergExport
 
-__all__ = ["export_iceberg", "iceberg_lag"]
-
 
 def export_iceberg(open_table: OpenTable, *, rebuild: bool, register: str | None) -> IcebergExport:
     """`Table.export_iceberg`."""

@@ -49,8 +49,6 @@ from txlog.iceberg.metadata_folder import MetadataFile, MetadataFolder
 from txlog.result import counted
 from txlog.result.audits import IcebergExport
 
-__all__ = ["IcebergExport", "IcebergExporter", "IcebergLag", "place_of"]
-
 _ATTEMPTS = 20
 _ALONE = "%s: Iceberg readers get v%d without the versions before it: %s"
 _CALLS_AT_ONCE = 8

@@ -24,8 +24,6 @@ from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.metadata.definition import IcebergDefinition
 from txlog.iceberg.metadata.schema import ColumnPath
 
-__all__ = ["check_calendar", "check_column_ids", "check_element_ids", "columns_without_ids", "row_counts"]
-
 _AT_ONCE = 8
 _RESERVED_IDS = 2_147_483_447  # Iceberg reserves ids from here on for columns that users do not define
 

@@ -21,8 +21,6 @@ from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureErr
 from txlog.iceberg.metadata.avro import AvroError, read_container, reader_of
 from txlog.iceberg.metadata.foreign import ForeignTable, foreign_table
 
-__all__ = ["Deletes", "ForeignFile", "ForeignFiles", "has_iceberg_metadata", "read_foreign"]
-
 _FOLDER = "metadata"
 _NAME = pattern(r"(?:[^/]*\.)?metadata\.json(?:\.gz)?")
 _NUMBERED = pattern(r"(?:v(\d+)|(\d+)-[^/]*)(?:\.gz)?\.metadata\.json(?:\.gz)?")

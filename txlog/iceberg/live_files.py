@@ -15,8 +15,6 @@ from txlog.iceberg.metadata.manifest import DATA, read_entries
 from txlog.iceberg.metadata.table_metadata import Exported
 from txlog.iceberg.metadata_folder import MetadataFolder
 
-__all__ = ["SeenFile", "live_files"]
-
 
 class SeenFile(NamedTuple):
     """A data file: how many of its rows are deleted, and how often readers read it, which should be once."""

@@ -21,8 +21,6 @@ from txlog.iceberg.metadata.manifest_list import ManifestFile, read_manifest_lis
 from txlog.iceberg.metadata.names import HINT, NewFile, content_version, metadata_name, metadata_number
 from txlog.iceberg.metadata.table_metadata import Exported, MetadataPlace, current_snapshot, encoded, parsed
 
-__all__ = ["MetadataFile", "MetadataFolder"]
-
 _PUTS_AT_ONCE = 8
 _KEPT_BYTES = 32 << 20
 """Manifests kept in memory: small ones are read again soon, to be merged."""

@@ -22,8 +22,6 @@ from txlog.iceberg.metadata.table_metadata import Exported
 from txlog.iceberg.metadata_folder import MetadataFolder
 from txlog.result import counted
 
-__all__ = ["IcebergProblem", "check_iceberg"]
-
 _REPAIR = "export_iceberg(rebuild=True) exports the table again"
 _EXAMPLES_MAX = 20
 

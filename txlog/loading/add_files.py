@@ -22,8 +22,6 @@ from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureE
 from txlog.loading.adopted_files import refuse_unread_rules
 from txlog.loading.existing_files import ExistingFile, ReadExisting, naming
 
-__all__ = ["adds_of"]
-
 _FOOTERS_AT_ONCE = 8
 _FOOTERS_MAX = 200  # for each task
 _SUFFIX = ".parquet"

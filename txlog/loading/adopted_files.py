@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from txlog.core.format.actions import ActionError, AddFile, RemoveFile, as_read
+from txlog.core.format.actions import AddFile, RemoveFile, as_read
 from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.features import features_of
@@ -24,6 +24,7 @@ from txlog.core.format.paths import canonical_path, path_below, resolve_data_pat
 from txlog.core.format.properties import ICEBERG_COMPAT
 from txlog.core.format.statistics import statistics_problem
 from txlog.core.format.statistics_read import num_records
+from txlog.core.format.wire import ActionError
 from txlog.core.row_rules import limits_of, stored_constraints, stored_generated
 from txlog.core.store import ObjectMeta, TableStore
 from txlog.core.util import invalid, whole_number
@@ -32,8 +33,6 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog, list_log
 from txlog.core.writing import has_random_name
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-
-__all__ = ["refuse_unread_rules", "take_over"]
 
 _IDENTITY = ("path", "size", "modificationTime", "deletionTimestamp")
 

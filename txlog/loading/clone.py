@@ -45,9 +45,6 @@ from txlog.loading.copy_files import CopyFile
 from txlog.loading.source_folders import place_below, root_of
 from txlog.result.maintenance import CloneResult
 
-__all__ = ["CloneOptions", "clone"]
-
-
 _COPIES_AT_ONCE = 8
 _MODES = ("error", "ignore", "replace")
 

@@ -20,8 +20,6 @@ from txlog.core.format.paths import DataPath, canonical_path, encode_path, reada
 from txlog.core.util import cached_property, pattern
 from txlog.loading.copy_files import FileCopy
 
-__all__ = ["Copies", "Referring"]
-
 _DIGITS, _VECTOR_DIGITS = 32, 24  # the name of a file of vectors has room for no more
 _COPY = pattern(r"clone-([0-9a-f]{32})-[0-9a-f]{8}\.[A-Za-z0-9.]*")
 _VECTOR_NAME = r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin"

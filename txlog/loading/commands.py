@@ -10,8 +10,6 @@ from txlog.extend.cli import CommandCall, MergeSchema, Output, of_operation, pro
 from txlog.result import counted, human_size
 from txlog.result.maintenance import CloneResult, ConvertResult, CopyResult
 
-__all__ = ["clone", "convert", "copy_into"]
-
 _FILES_SHOWN = 20
 
 

@@ -44,9 +44,6 @@ from txlog.loading.hive_paths import values_in_path
 from txlog.loading.source_folders import files_in
 from txlog.result.maintenance import ConvertResult
 
-__all__ = ["ConvertOptions", "convert"]
-
-
 _FOOTERS_AT_ONCE = 16
 
 

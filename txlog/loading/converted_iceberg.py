@@ -42,8 +42,6 @@ from txlog.loading.footers import footer_facts
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = ["from_iceberg"]
-
 _MAGIC_BYTES = 4
 _VECTORS = "delta.enableDeletionVectors"
 _PARTITION_TYPES = ("integer", "long", "string", "date", "boolean")

@@ -19,8 +19,6 @@ from txlog.core.wording import argument, setting
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.loading.hive_paths import directories_of, type_of_texts
 
-__all__ = ["bare_levels", "merged_schema", "names_given", "names_of_levels", "partition_fields"]
-
 
 def bare_levels(paths: Sequence[str]) -> int:
     """How many directories are above each file, if none of them is ``name=value`` and all files have as many."""

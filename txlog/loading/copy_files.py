@@ -13,8 +13,6 @@ from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.reading import DeletionVectorReader
 from txlog.errors import NotFoundError, StorageError
 
-__all__ = ["CopyFile", "FileCopy"]
-
 _CHUNK_BYTES = 4 << 20
 
 

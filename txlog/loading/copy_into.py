@@ -46,9 +46,6 @@ from txlog.loading.source_folders import files_in, root_of
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
 
-__all__ = ["CopyOptions", "copy_into"]
-
-
 _ATTEMPTS_MAX = 100
 _SPOOLED_CHUNK_BYTES = 4 << 20
 _IN_MEMORY_BYTES_MAX = 64 << 20

@@ -37,8 +37,6 @@ from txlog.extend.commits import parallel_map
 from txlog.loading.footer_facts import with_moments
 from txlog.result import counted
 
-__all__ = ["FORMATS", "DataFiles", "InputFile", "TextFormat", "inspected"]
-
 BATCH_ROWS = 65_536
 
 _FORMAT_OF_SUFFIX = {

@@ -24,8 +24,6 @@ from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError, 
 from txlog.loading.footer_facts import as_spark_reads, foreign_parquet
 from txlog.loading.hive_paths import values_in_path
 
-__all__ = ["ExistingFile", "ReadExisting", "naming"]
-
 BATCH_ROWS = 131_072
 
 

@@ -31,8 +31,6 @@ from txlog.core.store import ObjectMeta
 from txlog.core.util import cached_property
 from txlog.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 
-__all__ = ["FooterFacts", "ReadFooter", "ReadFooters", "as_spark_reads", "foreign_parquet", "with_moments"]
-
 
 class FooterFacts(msgspec.Struct, frozen=True):
     """A file's columns as Spark reads them, its size in bytes, its time in ms since the epoch, and its statistics.

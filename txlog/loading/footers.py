@@ -12,8 +12,6 @@ from txlog.core.store import ObjectMeta
 from txlog.core.workers import Workers, shares
 from txlog.loading.footer_facts import FooterFacts, ReadFooter, ReadFooters
 
-__all__ = ["footer_facts"]
-
 _FILES_MAX = 200
 """How many footers one task reads at most."""
 

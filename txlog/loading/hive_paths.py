@@ -15,8 +15,6 @@ from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, DataType, Stru
 from txlog.core.util import pattern
 from txlog.errors import CorruptLogError, InvalidInputError, TxlogError
 
-__all__ = ["directories_of", "type_of_texts", "values_in_path"]
-
 _WHOLE = pattern(r"0|-?[1-9][0-9]{0,18}")
 _DATE = pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 

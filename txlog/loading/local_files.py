@@ -18,8 +18,6 @@ from txlog.core.definition import row_changes
 from txlog.errors import InvalidInputError
 from txlog.loading.data_files import DataFiles, InputFile, TextFormat, inspected
 
-__all__ = ["open_bytes", "open_local_files"]
-
 
 def open_local_files(
     paths: Sequence[Path],

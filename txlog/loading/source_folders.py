@@ -15,8 +15,6 @@ from txlog.core.store import ObjectMeta, TableFiles, folders_above
 from txlog.core.util import check_text
 from txlog.errors import InvalidInputError
 
-__all__ = ["files_in", "place_below", "root_of"]
-
 
 def root_of(uri: str) -> str:
     """The beginning of the locations of a folder's files, in one spelling: links are followed, and s3a is s3."""

@@ -18,18 +18,6 @@ from txlog.mirror.properties import MirrorColumn
 from txlog.mirror.spool import Spool
 from txlog.mirror.types import ColumnType, values_of
 
-__all__ = [
-    "DELETE",
-    "INSERT",
-    "TRUNCATE",
-    "UPDATE_AFTER",
-    "UPDATE_BEFORE",
-    "Place",
-    "TableChanges",
-    "beside_names",
-    "stored",
-]
-
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE, TRUNCATE = "+I", "-U", "+U", "-D", "T"
 
 _CHUNK_ROWS = 8192

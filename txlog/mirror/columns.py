@@ -17,8 +17,6 @@ from txlog.mirror.properties import MirrorColumn
 from txlog.mirror.sources import SourceColumn
 from txlog.mirror.types import ColumnType, values_of
 
-__all__ = ["StreamColumn", "followed", "moved_rows"]
-
 
 class StreamColumn(NamedTuple):
     """A column as the stream has it."""

@@ -17,8 +17,6 @@ from txlog.extend.catalogs import ambient
 from txlog.extend.cli import Json, Output, Storage, names, pairs, size
 from txlog.mirror.progress import MirrorCommit
 
-__all__ = ["mirror"]
-
 _TABLES_SHOWN = 5
 
 MaxDelay = Annotated[

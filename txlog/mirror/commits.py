@@ -14,8 +14,6 @@ from txlog.errors import InvalidInputError
 from txlog.mirror.target import MirrorTable
 from txlog.mirror.transactions import WaitingChanges
 
-__all__ = ["apply", "passed", "recover"]
-
 
 def apply(waiting: Sequence[WaitingChanges], end: int, *, together: bool = True) -> dict[str, int]:
     """Commit what waits, as the checkpoint ``end``. Returns the changes of each table.

@@ -27,8 +27,6 @@ except ImportError:
         f"PostgreSQL is reached by psycopg, which is not installed: {how_to_install('mirror')}"
     ) from None
 
-__all__ = ["Frame", "Queries", "SourceAway", "Stream", "identifier", "lsn_of", "source_name", "told_if_it_waits"]
-
 _SETTINGS = {
     "datestyle": "ISO",
     "intervalstyle": "postgres",

@@ -22,8 +22,6 @@ from txlog.errors import InvalidInputError
 from txlog.mirror.pgoutput import UNCHANGED, Values
 from txlog.mirror.types import ColumnType
 
-__all__ = ["UNAVAILABLE", "Event", "EventField", "event_of", "json_of", "row_of"]
-
 UNAVAILABLE = "__debezium_unavailable_value"
 """What Debezium writes in place of a large value that the database did not send."""
 _UNAVAILABLE_BYTES = base64.b64encode(UNAVAILABLE.encode()).decode()

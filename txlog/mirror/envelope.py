@@ -18,8 +18,6 @@ from txlog.mirror.debezium import UNAVAILABLE, Event, EventField, event_of, json
 from txlog.mirror.pgoutput import UNCHANGED
 from txlog.mirror.types import column_type_of, values_of
 
-__all__ = ["changed_rows", "fields_of", "message_of", "sent_values", "united"]
-
 
 def changed_rows(messages: Sequence[Any], columns: Callable[[str], pa.Schema]) -> list[MessageChanges]:
     """What Debezium's events do to each table: see `txlog.extend.envelopes.ReadsEnvelopes`."""

@@ -34,8 +34,6 @@ from txlog.mirror.transactions import NewColumns, WaitingChanges
 from txlog.mirror.types import column_type_of, values_of
 from txlog.mirror.unchanged import Key
 
-__all__ = ["EventMirror"]
-
 _SYSTEM = "debezium"
 _QUEUED = 10_000
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 from txlog.mirror.changes import DELETE, UPDATE_AFTER
 from txlog.mirror.unchanged import Key, Row
 
-__all__ = ["END", "START", "KnownKey", "current_rows", "known_of", "versions"]
-
 START, END = "__START_AT", "__END_AT"
 """The sequences at which a row came and went; a current row has no end."""
 _CHUNK_ROWS = 8192

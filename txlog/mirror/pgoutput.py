@@ -12,21 +12,6 @@ from typing import NamedTuple, TypeAlias
 
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "UNCHANGED",
-    "BeginMessage",
-    "ChangeMessage",
-    "CommitMessage",
-    "Message",
-    "RelationColumn",
-    "RelationMessage",
-    "TruncateMessage",
-    "Unchanged",
-    "Values",
-    "decoded",
-    "lsn_text",
-]
-
 
 class Unchanged(Enum):
     """What stands for a large value that an update did not touch: PostgreSQL does not log it (TOAST)."""

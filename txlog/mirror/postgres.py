@@ -31,8 +31,6 @@ from txlog.mirror.target import MirrorTable
 from txlog.mirror.timelines import ends_in, why_not
 from txlog.mirror.transactions import Transactions
 
-__all__ = ["Mirror", "MirrorCommit"]
-
 _NAME = re.compile(r"[a-z0-9_]{1,50}")
 _IDLE_BYTES = 16 << 20
 """So much of the log that concerns no table is kept before one of them records that it may go, which is a version."""

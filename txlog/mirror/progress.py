@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["MirrorCommit"]
-
 
 class MirrorCommit(msgspec.Struct, frozen=True):
     """What a mirror committed. ``position``: up to where the tables have the database's log, as PostgreSQL writes it.

@@ -12,8 +12,6 @@ import msgspec
 
 from txlog.core.format.properties import PropertyRule
 
-__all__ = ["MIRROR", "RULE", "MirrorColumn", "Mirrored"]
-
 MIRROR = "txlog.mirror"
 
 

@@ -14,8 +14,6 @@ from txlog.errors import InvalidInputError
 from txlog.mirror.pgoutput import BeginMessage, lsn_text
 from txlog.mirror.target import MirrorTable
 
-__all__ = ["SameLog"]
-
 _ALLOWED_MS = 60_000
 """How far clocks may have moved against each other since the tables' commits."""
 

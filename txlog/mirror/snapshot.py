@@ -17,8 +17,6 @@ from txlog.mirror.changes import stored
 from txlog.mirror.connection import Queries, SourceAway, Stream, identifier, told_if_it_waits
 from txlog.mirror.sources import SourceTable
 
-__all__ = ["SourceSnapshot", "source_snapshot"]
-
 _CHUNK_BYTES = 8 << 20
 _TRIES = 5
 _FILES = """

@@ -14,8 +14,6 @@ from txlog.mirror.connection import Queries, SourceAway, identifier
 from txlog.mirror.sources import SourceColumn, SourceTable
 from txlog.mirror.types import ColumnType, SourceType, column_type, elements
 
-__all__ = ["SourceTables", "require_server"]
-
 _SERVER_MIN = 130_000
 _COLUMN_LISTS = 150_000
 """The version of the server from which publications have lists of columns, and conditions on rows."""

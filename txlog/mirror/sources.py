@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from txlog.mirror.types import ColumnType
 
-__all__ = ["SourceColumn", "SourceTable", "target_name"]
-
 _CHARACTERS_MAX = 128
 
 

@@ -8,8 +8,6 @@ from typing import IO
 
 import pyarrow as pa
 
-__all__ = ["Spool"]
-
 _MEMORY_BYTES = 64 << 20
 
 

@@ -29,8 +29,6 @@ from txlog.mirror.unchanged import Key, Row, completed
 if TYPE_CHECKING:
     from txlog.mirror.snapshot import SourceSnapshot
 
-__all__ = ["MirrorTable"]
-
 _MAPPING = "delta.columnMapping.mode"
 _LOG_COLUMNS = 4
 """How many of the names beside a change a log has: not which values were not sent."""

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 
 from txlog.mirror.pgoutput import lsn_text
 
-__all__ = ["ends_in", "why_not"]
-
 
 def ends_in(history: str) -> dict[int, int]:
     """Where each earlier timeline ended, by its number, as a history file says. Raises ValueError for another text."""

@@ -37,8 +37,6 @@ from txlog.mirror.target import MirrorTable
 if TYPE_CHECKING:
     from txlog.mirror.source_tables import SourceTables
 
-__all__ = ["NewColumns", "Transactions", "WaitingChanges"]
-
 
 class NewColumns(NamedTuple):
     """The columns that a table gets, and what the stream has for them, from the transaction at ``changed_at`` on."""

@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["ColumnType", "SourceType", "column_type", "column_type_of", "elements", "values_of"]
-
 
 class SourceType(NamedTuple):
     """A type of the database. ``base`` and ``base_modifier``: what a domain restricts; ``element``: of an array."""

@@ -18,8 +18,6 @@ import pyarrow as pa
 from txlog.errors import CorruptLogError
 from txlog.mirror.changes import DELETE, INSERT, TableChanges
 
-__all__ = ["LooksUp", "completed"]
-
 Key: TypeAlias = tuple[Any, ...]
 Row: TypeAlias = dict[str, Any]
 LooksUp: TypeAlias = Callable[[Sequence[Key], Sequence[str]], dict[Key, Row]]

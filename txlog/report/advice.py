@@ -14,8 +14,6 @@ from txlog.report.files import Files
 from txlog.result import counted, human_size, utc_text
 from txlog.result.maintenance import RewriteResult
 
-__all__ = ["advice_for"]
-
 _READ_BYTES_PER_S = 60_000_000
 """About what one machine with a few cores rewrites in a second: people want to know whether it takes minutes or
 hours."""

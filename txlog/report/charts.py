@@ -12,8 +12,6 @@ from txlog.report.clustering import ClusterColumn
 from txlog.report.commits import KINDS, TimeBin, Timeline
 from txlog.result import counted, utc_text
 
-__all__ = ["axis", "bar", "commits_plot", "depth_plot", "legend", "lost_plot", "ranges_plot", "split_bar"]
-
 _WIDTH = 1000
 _HEIGHT = 100
 

@@ -20,8 +20,6 @@ from txlog.core.format.schema import TIMESTAMPS, Struct, leaf_paths
 from txlog.core.predicates.skipping import BoundsColumns, ColumnLeaf, bounds_of_text, leaves_of
 from txlog.report.commits import shortened
 
-__all__ = ["ClusterColumn", "Range", "key_column", "key_columns", "ordered_paths"]
-
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
 _RANGES_SHOWN = 160

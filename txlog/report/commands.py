@@ -11,8 +11,6 @@ from rich.text import Text
 from txlog.extend.cli import CommandCall, of_operation
 from txlog.result import counted, human_size
 
-__all__ = ["report"]
-
 
 @of_operation("report")
 def report(

@@ -17,18 +17,6 @@ from txlog.core.format.properties import DAY_MS
 from txlog.core.operations import history_row
 from txlog.result import moment
 
-__all__ = [
-    "BINS_MAX",
-    "KINDS",
-    "CommitFacts",
-    "CommitLine",
-    "Tally",
-    "TimeBin",
-    "Timeline",
-    "commit_facts",
-    "timeline_of",
-]
-
 Kind: TypeAlias = Literal["rows added", "rows changed", "files rewritten", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -15,20 +15,6 @@ from txlog.report.clustering import ClusterColumn
 from txlog.report.commits import Timeline
 from txlog.report.files import Files
 
-__all__ = [
-    "Advice",
-    "DeclaredColumn",
-    "Deletion",
-    "Facts",
-    "FeatureVerdicts",
-    "Identity",
-    "LogFacts",
-    "Remains",
-    "StagedWork",
-    "Tag",
-    "Upkeep",
-]
-
 
 class DeclaredColumn(msgspec.Struct, frozen=True):
     """A column, with its type as in DDL."""

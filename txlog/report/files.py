@@ -21,8 +21,6 @@ from txlog.core.maintenance import DEAD_FRACTION_MAX
 from txlog.core.versions.decisions.state import TableState
 from txlog.result.audits import FilesSummary
 
-__all__ = ["DeadRows", "Files", "RemovedFiles", "WaitingFiles", "files_of"]
-
 _DAYS_SHOWN = 10
 
 

@@ -52,9 +52,6 @@ from txlog.report.files import files_of
 from txlog.result import in_milliseconds
 from txlog.result.maintenance import LogCleanUp
 
-__all__ = ["gather"]
-
-
 _LINES_KEPT = 15
 _PROGRESS_EVERY = 256
 _KEYS_MAX = 4

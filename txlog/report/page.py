@@ -15,8 +15,6 @@ from txlog.report.style import POLICY, STYLE
 from txlog.report.text import age, dated
 from txlog.result import counted, human_size
 
-__all__ = ["page_of"]
-
 
 def page_of(facts: Facts) -> str:
     """The whole document."""

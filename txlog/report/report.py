@@ -9,8 +9,6 @@ from txlog.report.gather import gather
 from txlog.report.page import page_of
 from txlog.result.report import Report
 
-__all__ = ["make_report"]
-
 
 def make_report(
     open_table: OpenTable, *, limit: int | None = None, orphans: bool = False, on_progress: OnProgress | None = None

@@ -29,8 +29,6 @@ from txlog.report.text import age, dated, span
 from txlog.result import counted, human_size, utc_text, whole_size
 from txlog.result.audits import FilesSummary
 
-__all__ = ["section", "sections"]
-
 _PARTITIONS_SHOWN = 12
 _SINKS_SHOWN = 20
 _COLUMNS_SHOWN = 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 
-__all__ = ["POLICY", "STYLE"]
-
 STYLE = """
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--soft:#5d6673;--line:#e4e7eb;--panel:#f6f7f9;--accent:#2f66c8;
 --k0:#3b72d9;--k1:#e08a2e;--k2:#2a9d8c;--k3:#aab2bd;--bad:#c6403b;--bad-panel:#fcf1f0;--good:#237a57;--warn:#9a6400}

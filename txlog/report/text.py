@@ -5,8 +5,6 @@ from __future__ import annotations
 from txlog.core.format.properties import DAY_MS
 from txlog.result import counted, utc_text
 
-__all__ = ["age", "dated", "span"]
-
 _UNITS = ((DAY_MS, "day"), (DAY_MS // 24, "hour"), (60_000, "minute"), (1_000, "second"))
 
 

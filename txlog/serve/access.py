@@ -18,8 +18,6 @@ import msgspec
 from txlog.errors import AccessError, InvalidInputError
 from txlog.extend.catalogs import ambient, logger
 
-__all__ = ["Access", "Grant", "Right", "bearer", "new_grant"]
-
 Right: TypeAlias = Literal["append", "change", "read"]
 _LOOK_EVERY_S = 1.0
 

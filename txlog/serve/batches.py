@@ -18,21 +18,6 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.extend import Word, in_python, spelled
 from txlog.extend.catalogs import invalid
 
-__all__ = [
-    "Answer",
-    "Batch",
-    "BusyError",
-    "How",
-    "StoppingError",
-    "StreamOrderError",
-    "Terms",
-    "TooLargeError",
-    "application_of",
-    "error_of",
-    "joined",
-    "message_of",
-]
-
 STREAM_LENGTH_MAX = 200
 _FORM_OF_CSV = {"delimiter": "commas", "null_values": "an empty value"}
 """Settings of other callers, and what a client writes instead."""

@@ -22,8 +22,6 @@ from txlog.extend import Point, computed_names, open_table_of
 from txlog.serve.batches import How, TooLargeError, message_of
 from txlog.serve.service import COLUMNS_MAX, Lines
 
-__all__ = ["FORMATS", "rows_in"]
-
 FORMATS: Mapping[str, str] = {
     "application/x-ndjson": "json",
     "application/ndjson": "json",

@@ -23,8 +23,6 @@ from txlog.extend.catalogs import ambient
 from txlog.extend.merge_engines import DELETE, UPDATE_BEFORE, RowKinds
 from txlog.serve.batches import How
 
-__all__ = ["QUARANTINE", "RowChecks", "quarantined"]
-
 QUARANTINE = pa.schema(
     [
         ("received", pa.timestamp("us", "UTC")),

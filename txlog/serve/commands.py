@@ -28,8 +28,6 @@ from txlog.serve.journal import Journal
 from txlog.serve.pauses import Pauses, rehearse
 from txlog.serve.service import Limits, Service
 
-__all__ = ["serve", "serve_token"]
-
 _NO_PORT = -1
 _ARROW_LEAST_BYTES = 1 << 30
 """What Arrow may take for commits and maintenance, beside rows that wait."""

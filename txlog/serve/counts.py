@@ -19,8 +19,6 @@ from txlog.extend.catalogs import ambient
 from txlog.result import counted
 from txlog.serve.batches import BusyError
 
-__all__ = ["DESCRIBED", "METRICS", "Counts", "Number", "ObservesNumbers", "Room", "Tick", "to_text"]
-
 
 class Tick(msgspec.Struct, frozen=True):
     """One commit of a table's waiting batches. ``seconds`` is from its first file to its commit."""

@@ -19,8 +19,6 @@ from txlog.extend.catalogs import how_to_install
 from txlog.serve.access import Access
 from txlog.serve.service import Service
 
-__all__ = ["Doors"]
-
 _LEAVE_S = 5.0
 
 

@@ -20,8 +20,6 @@ from txlog.extend import Point, computed_names, open_table_of
 from txlog.extend.envelopes import MessageChanges, ReadsEnvelopes, require_one_meaning
 from txlog.serve.batches import Terms
 
-__all__ = ["ENVELOPES", "EventBatch", "EventTerms"]
-
 ENVELOPES: Final[Point[ReadsEnvelopes]] = Point("txlog.envelopes", "what reads the messages of")
 _KIND = "__op"
 _NOTHING = pa.RecordBatch.from_pylist([], pa.schema([]))

@@ -25,8 +25,6 @@ from txlog.serve.access import Access, Right, bearer
 from txlog.serve.batches import Answer, BusyError, Terms, error_of, message_of
 from txlog.serve.service import Service
 
-__all__ = ["FlightDoor"]
-
 _IN_NO_TIME_S = 0.0001
 _AHEAD_MIN = 3
 """So many batches in a row that were there at once are of a client that does not wait for answers."""

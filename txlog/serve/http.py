@@ -52,8 +52,6 @@ from txlog.serve.bodies import FORMATS, rows_in
 from txlog.serve.envelopes import EventTerms
 from txlog.serve.service import Service
 
-__all__ = ["HttpDoor", "Listener"]
-
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 

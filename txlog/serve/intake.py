@@ -25,8 +25,6 @@ from txlog.serve.counts import Counts, Room, Tick
 from txlog.serve.journal import Journal
 from txlog.serve.landing import Landing, out_of_order
 
-__all__ = ["Intake", "Pace"]
-
 _RETRY_MIN_S, _RETRY_MAX_S = 0.5, 30.0
 _GATHER_MAX_S = 0.1
 _SETTLED_AT_ONCE = 500

@@ -27,8 +27,6 @@ from txlog.errors import CorruptLogError, InvalidInputError, StorageError
 from txlog.extend.catalogs import ambient, logger
 from txlog.serve.batches import Batch, How
 
-__all__ = ["Journal", "Kept"]
-
 _MARK = b"TXJ1"
 _HEAD = struct.Struct("<4sIQI")
 SEGMENT_BYTES = 64 << 20

@@ -22,8 +22,6 @@ from txlog.errors import (
 )
 from txlog.serve.batches import Answer, Batch, StreamOrderError, application_of
 
-__all__ = ["Landing", "out_of_order"]
-
 _CONFLICTS_MAX = 50
 """Lost races to other services for the same streams, in one commit, after which the batches are refused for now."""
 

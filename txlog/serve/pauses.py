@@ -17,8 +17,6 @@ import txlog
 from txlog.errors import TxlogError
 from txlog.extend.catalogs import ambient
 
-__all__ = ["Pauses", "rehearse"]
-
 _YOUNG, _MIDDLE, _OLD = 20_000, 10, 1000
 """After how many new objects Python looks for garbage among the young ones, and how many such looks come before one
 among those in the middle and among all."""

@@ -30,8 +30,6 @@ from txlog.serve.counts import Counts, Number, Room, Tick, to_text
 from txlog.serve.intake import Intake, Pace
 from txlog.serve.journal import Journal
 
-__all__ = ["COLUMNS_MAX", "Limits", "Lines", "Service"]
-
 COLUMNS_MAX = 10_000
 """Each column of a batch takes some kilobytes, whatever is in it."""
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

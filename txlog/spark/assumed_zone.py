@@ -22,8 +22,6 @@ from txlog.spark.read_options import ReadOptions, StreamReadOptions
 from txlog.spark.settings import TIME_ZONE, SessionSettings, zone_of_machine
 from txlog.spark.text_settings import is_concerned
 
-__all__ = ["AssumedZone", "assumed_zone", "zone_of_read"]
-
 
 class AssumedZone(msgspec.Struct, frozen=True):
     """What a read was planned for: a zone, and the option that depends on it, with its value; a ``condition`` that some

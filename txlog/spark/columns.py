@@ -15,23 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.core.format.schema import DATE, TIMES, DataType, Primitive, backquoted, type_to_arrow
-from txlog.core.predicates.terms.predicate import (
-    And,
-    Comparison,
-    Constant,
-    In,
-    IsNull,
-    Not,
-    Or,
-    Path,
-    Predicate,
-    StartsWith,
-)
+from txlog.core.predicates.terms.predicate import And, Comparison, Constant, In, IsNull, Not, Or, Predicate, StartsWith
+from txlog.core.predicates.terms.tree import Path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-__all__ = ["carrier_type", "condition_column", "is_translatable", "typed_column", "value_column"]
 
 _DAY_US = 86_400_000_000
 _COMPARED = {

@@ -35,8 +35,6 @@ from txlog.spark.schema import spark_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["apply_changes"]
-
 _KIND, _SEQUENCE = "__op", "__sequence"
 _START, _END = "__START_AT", "__END_AT"
 _NEWEST, _CLOSES = "__newest", "__closes"

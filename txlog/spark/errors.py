@@ -25,8 +25,6 @@ from txlog.core.wording import spelled
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 from txlog.spark.wording import in_spark
 
-__all__ = ["TxlogErrorInSpark", "crossing", "error_from", "typed_errors"]
-
 _FIELDS = re.compile(r"\[txlog-error (\{[^\n]*?\}) ([0-9a-f]{8})\]")
 _READABLE = " ,.:;()/=+-_*<>@#$&!?|~^`"
 """What stays as it is in the fields' strings, besides letters and digits. Everything else could end them, or be changed

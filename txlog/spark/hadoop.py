@@ -17,8 +17,6 @@ from txlog.core.util import invalid
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_session", "is_sail", "of_session", "storage_options", "write_options_of_session"]
-
 _S3A = {
     "access.key": "access_key_id",
     "secret.key": "secret_access_key",

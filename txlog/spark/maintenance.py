@@ -21,8 +21,6 @@ from txlog.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["add_constraint", "add_files", "optimize", "purge", "vacuum", "verify", "workers"]
-
 Given = ParamSpec("Given")
 Done = TypeVar("Done")
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates import AnyCondition, Parameters
     from txlog.core.versions import OpenTable
 
-__all__ = ["MicroBatch", "foreach_batch"]
-
 _ANY_TABLE = ""
 """For a name that a statement of SQL has: which table it changes, only the statement knows."""
 

@@ -17,8 +17,6 @@ from txlog.core.format.schema import VOID, Array, DataType, Map, Struct, fold_na
 from txlog.core.format.type_widening import was_integer
 from txlog.core.reading import ScanTask, Selection
 
-__all__ = ["FEW_FILES", "FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]
-
 BRANCHES_MAX = 64
 """The maximum number of partition value combinations with separate Spark reads. Separate reads let Spark skip
 partitions later, but if there are more, planning takes longer than skipping saves."""

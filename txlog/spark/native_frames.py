@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["NativeFrames", "words_of"]
-
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _VECTORS_AT_ONCE = 8
 _WORDS_BYTES_MAX = 64 << 20

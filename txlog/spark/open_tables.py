@@ -19,8 +19,6 @@ from txlog.hooks import CommitHooks
 from txlog.spark.options import SparkWriteOptions
 from txlog.spark.settings import zone_of_machine
 
-__all__ = ["process_table"]
-
 _open: OrderedDict[Any, CachedTable] = OrderedDict()
 _lock = new_lock()
 

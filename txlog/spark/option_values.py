@@ -19,23 +19,6 @@ from txlog.core.format.time_zones import zone_name
 from txlog.core.util import invalid, one_of
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "BadValue",
-    "Given",
-    "byte_count",
-    "choice",
-    "choice_by_name",
-    "column_list",
-    "flag",
-    "milliseconds",
-    "object_name",
-    "positive_count",
-    "text_by_key",
-    "text_value",
-    "whole_count",
-    "zone",
-]
-
 
 class BadValue(ValueError):
     """The value of an option is invalid; the message says what is expected."""

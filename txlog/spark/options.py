@@ -49,9 +49,6 @@ from txlog.spark.option_values import (
     zone,
 )
 
-__all__ = ["SparkWriteOptions", "StreamOptions", "parse_stream_options", "parse_write_options", "table_path"]
-
-
 NO_PATH_TO_WRITE = (
     "write with .save(path) or .option('path', path). For a catalog table, Spark passes a"
     " Python data source neither LOCATION nor OPTIONS, so each write must name the path again:"

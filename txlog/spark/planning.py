@@ -45,8 +45,6 @@ from txlog.spark.wording import in_stream
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["answer_known", "answer_renamed", "commit", "commit_batch", "confirm_replay", "plan", "staged_if_new"]
-
 _streams: set[str] = set()
 """The streams of which this process has committed a batch."""
 

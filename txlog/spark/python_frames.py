@@ -23,8 +23,6 @@ from txlog.spark.task_reader import PickledTasks, task_partitions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PythonFrames", "name_in_plans", "without_scheme"]
-
 _TASKS_MAX = 64
 _SCHEME = re.compile(r"^[A-Za-z0-9]+:/+")
 

@@ -26,8 +26,6 @@ from txlog.spark.option_values import (
 )
 from txlog.spark.options import table_path
 
-__all__ = ["ReadOptions", "StreamReadOptions", "has_stream_option", "parse_read_options", "parse_stream_read_options"]
-
 _OF_BOTH = ("path", "catalog", "columns", "where", "timeZone")
 _OF_BATCHES = ("versionAsOf", "timestampAsOf")
 _OF_STREAMS = (

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["TaskPartition", "TxlogReader", "opened", "read_schema", "stream_schema"]
-
 
 @dataclass
 class TaskPartition(InputPartition):

@@ -12,8 +12,6 @@ from pyspark.sql import SparkSession
 
 from txlog.spark.source import TxlogDataSource
 
-__all__ = ["register"]
-
 
 def register(spark: Any = None) -> None:
     """Make the format ``"txlog"`` known to a SparkSession (classic or Connect) and to the calling thread.

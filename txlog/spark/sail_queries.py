@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from txlog.statements.engine import Source
     from txlog.statements.query import Query
 
-__all__ = ["SailQueries"]
-
-
 _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 """The variable by which PySpark's functions know for which kind of session they are."""
 

@@ -10,8 +10,6 @@ import os
 
 from pysail.spark import SparkConnectServer
 
-__all__ = ["server_url"]
-
 _servers: list[SparkConnectServer] = []
 """A server ends when nothing refers to it."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates import AnyCondition, Parameters
     from txlog.core.reading import ScanTask
 
-__all__ = ["read"]
-
 _LIST_IN_DRIVER = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LIST_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _FIRST_READERS = "spark.sql.sources.useV1SourceList"

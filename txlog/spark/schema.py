@@ -29,8 +29,6 @@ from txlog.core.format.schema_input import from_any
 from txlog.core.format.type_support import is_supported
 from txlog.errors import UnsupportedFeatureError
 
-__all__ = ["as_nullable", "frame_schema", "spark_type", "struct_type"]
-
 _INTERNAL_METADATA = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Keys that bind a column to the table it was read from (generation, identity, mapping ids, collation, char length)."""
 

@@ -26,8 +26,6 @@ from txlog.spark.hadoop import check_session, of_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["catalog"]
-
 Made = TypeVar("Made")
 
 _ESCAPED = str.maketrans({each: f"%{ord(each):02X}" for each in "%?#"})

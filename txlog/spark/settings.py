@@ -31,15 +31,6 @@ from txlog.spark.zone_rules import agreed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "PLAIN_SESSION",
-    "SessionSettings",
-    "require_own_mode",
-    "require_own_zone",
-    "zone_of_machine",
-    "zone_of_session",
-]
-
 _DELTA = "spark.databricks.delta."
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 APP_ID = f"{_DELTA}write.txnAppId"

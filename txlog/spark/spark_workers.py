@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from txlog.core.workers import Piece
 
-__all__ = ["RESULT", "SparkWorkers", "packed", "unpacked"]
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from txlog.core.changes.tasks.operations import MergeOptions
 
-__all__ = ["sql"]
-
 _SCHEMA_MODES = {"merge": "mergeSchema", "overwrite": "overwriteSchema"}
 _RAW_STRINGS = "spark.sql.parser.escapedStringLiterals"
 _IN_JSON = (("partition_by", "partitionBy"), ("cluster_by", "clusterBy"), ("properties", "tableProperties"))

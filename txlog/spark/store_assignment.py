@@ -14,8 +14,6 @@ from txlog.core.format.schema import OF_PACKAGES, Array, DataType, Field, Map, S
 from txlog.statements.cursor import quoted
 from txlog.statements.store_assignment import PairFields, pairing, unstorable
 
-__all__ = ["store_assignment"]
-
 _SHOWN_CHARACTERS = 100
 """How much the error shows of a value that does not fit."""
 

@@ -31,8 +31,6 @@ from txlog.spark.task import TaskMessage, batch_fingerprint, warn_of_orphans, wr
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StreamMessage", "TxlogStreamWriter"]
-
 _BATCH_ID = "streaming.sql.batchId"
 
 

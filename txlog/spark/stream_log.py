@@ -22,8 +22,6 @@ from txlog.spark.table_version import TableVersion, open_version
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["StreamLog"]
-
 
 class StreamLog:
     """The table behind one running query, and its ``follower``.

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["StreamPartition", "TxlogStreamReader"]
-
 _FILES_DEFAULT = 1000
 """The maximum number of files in a batch if no limit is set, as in Delta's source."""
 

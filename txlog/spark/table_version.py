@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-__all__ = ["TableVersion", "nullable_type", "open_version"]
-
 
 class TableVersion(msgspec.Struct, frozen=True):
     """A pinned version of a table."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import TaskContext
 
-__all__ = ["TaskMessage", "batch_fingerprint", "numbered", "warn_of_orphans", "write_in_task"]
-
 
 @dataclass
 class TaskMessage(WriterCommitMessage):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from txlog.core.reading import ChangeTask
 
-__all__ = ["PickledTasks", "read_change_tasks", "read_tasks", "spark_arrow_schema", "task_partitions"]
-
 _PARTITION_BYTES = 16 << 20
 _PARTITIONS_MIN, _PARTITIONS_MAX = 4, 256
 _SHARE_BYTES = 32 << 20

@@ -21,8 +21,6 @@ from txlog.errors import UnsupportedFeatureError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["TEXT_SETTINGS", "is_concerned", "require_own_reading", "require_reading"]
-
 _TOKEN = re.compile(
     r"""(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<raw>r(?:'[^']*'|"[^"]*"))|(?P<string>'(?:[^'\\]|\\.|'')*')"""
     r"""|(?P<double>"(?:[^"\\]|\\.|"")*")|(?P<name>`(?:[^`]|``)*`)|(?P<word>[^\W\d]\w*)"""

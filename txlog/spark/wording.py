@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from txlog.core.wording import Word, in_python, spelled
 
-__all__ = ["OPTIONS", "in_spark", "in_stream"]
-
 OPTIONS = {
     "app_id": "txnAppId",
     "checkpoint_id": "txnVersion",

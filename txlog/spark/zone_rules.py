@@ -14,8 +14,6 @@ import numpy as np
 from txlog.core import ambient
 from txlog.core.format.time_zones import changes_of, doubted, offset_of, offsets
 
-__all__ = ["agreed"]
-
 _FIRST_S, _LAST_S = 31_536_000, 4_102_444_800
 """1971 and 2100. Before, databases differ in history that few tables have (docs/guarantees.md)."""
 _STEP_S = 7 * 86_400

@@ -29,8 +29,6 @@ from txlog.unity.credentials import VendedCredentials, is_vended
 from txlog.unity.durability import durability
 from txlog.unity.messages import LoadedTable, StagedTable
 
-__all__ = ["UnityCatalog"]
-
 Made = TypeVar("Made")
 
 _STAGED = "#"

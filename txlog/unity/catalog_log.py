@@ -55,8 +55,6 @@ from txlog.unity.definition import creation, definition_updates
 from txlog.unity.messages import CommitRecord, LoadedTable, TableInfo
 from txlog.unity.publications import Publications, forked, in_commit_timestamp_ms, staged_path
 
-__all__ = ["CatalogLog"]
-
 _FIRST_LOOK_S = 1.0
 """What the catalog said when the name was resolved is still news for the load that follows at once."""
 

@@ -22,17 +22,6 @@ from txlog.errors import AccessError, InvalidInputError, NotFoundError, StorageE
 from txlog.extend.catalogs import RetryPolicy, ambient, invalid, logger, redact
 from txlog.unity.messages import OldName, OldNames, Refusal, decoded
 
-__all__ = [
-    "TOKEN",
-    "FileToken",
-    "FullTableName",
-    "Refused",
-    "TokenSource",
-    "Unanswered",
-    "UnityClient",
-    "environment_token",
-]
-
 TOKEN = "TXLOG_CATALOG_TOKEN"
 """The environment variable that holds the token of the catalog, if no other is given."""
 

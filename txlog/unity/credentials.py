@@ -14,8 +14,6 @@ from txlog.extend.catalogs import ambient, argument, new_lock
 from txlog.unity.client import FullTableName, UnityClient
 from txlog.unity.messages import Credentials, LoadedTable, StorageCredential
 
-__all__ = ["VendedCredentials", "is_vended"]
-
 _USED_SHARE = 0.8
 """Of the life of credentials, so that a request that begins with them ends with them."""
 

@@ -14,8 +14,6 @@ import msgspec
 from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol
 from txlog.unity.messages import CreateTableRequest, ProtocolInfo, TableInfo
 
-__all__ = ["creation", "definition_updates"]
-
 _DERIVED = (
     *("delta.minReaderVersion", "delta.minWriterVersion", "delta.feature.", "delta.clusteringColumns"),
     *("delta.rowTracking.rowIdHighWaterMark", "delta.lastUpdateVersion", "delta.lastCommitTimestamp"),

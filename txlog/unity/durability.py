@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-__all__ = ["durability"]
-
 _HERE = ("127.0.0.1", "localhost", "::1")
 _SETTINGS = "etc/conf/hibernate.properties"
 _ADDRESS = re.compile(r"^\s*hibernate\.connection\.url\s*[=:]\s*(\S+)", re.MULTILINE)

@@ -14,21 +14,6 @@ import msgspec
 
 from txlog.core.format.features import CATALOG_MANAGED
 
-__all__ = [
-    "CommitRecord",
-    "CreateTableRequest",
-    "Credentials",
-    "LoadedTable",
-    "OldName",
-    "OldNames",
-    "ProtocolInfo",
-    "Refusal",
-    "StagedTable",
-    "StorageCredential",
-    "TableInfo",
-    "decoded",
-]
-
 T = TypeVar("T")
 
 _OF_THE_TABLE = "columns"

@@ -17,8 +17,6 @@ from txlog.errors import CorruptLogError, ForkedTableError, NotFoundError, Stora
 from txlog.extend.catalogs import FolderVersions, Fork, LogStore, PutOutcome, last_answer, new_lock, unanswered
 from txlog.unity.messages import CommitRecord
 
-__all__ = ["Publications", "forked", "in_commit_timestamp_ms", "staged_path", "whole"]
-
 
 class _InCommitTime(msgspec.Struct, rename="camel"):
     in_commit_timestamp: int

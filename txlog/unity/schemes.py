@@ -14,8 +14,6 @@ from txlog.extend.catalogs import CatalogScheme, TableCatalog, Token, open_catal
 from txlog.unity.catalog import UnityCatalog
 from txlog.unity.client import FileToken
 
-__all__ = ["CATALOG", "NAMES", "SERVERS"]
-
 CATALOG = "TXLOG_CATALOG"
 """The environment variable with the address of the server of ``uc://`` names."""
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 from txlog.core.format.arrow.arrays import array_of, without_null_marks
 from txlog.core.format.schema import VARIANT
 
-__all__ = ["DamagedRowError", "in_order", "struct_from", "struct_of"]
-
 _ARROW = VARIANT.facts.arrow
 
 

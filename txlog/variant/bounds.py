@@ -33,8 +33,6 @@ from txlog.core.format.statistics import LAST_CHARACTER
 from txlog.core.format.z85 import z85, z85_bytes
 from txlog.variant.encoding import Part, encode_value, metadata_of, names_of, object_of
 
-__all__ = ["bound_of_part", "bounds_of_text", "encoded_bounds", "path_text", "text_of_bounds"]
-
 _TEXT_MAX = 32
 _ESCAPED = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 _EXACT_DOUBLE = 1 << 53

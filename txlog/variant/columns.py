@@ -23,8 +23,6 @@ from txlog.variant.json_batches import Texts, variants_of
 from txlog.variant.json_text import text_of
 from txlog.variant.type_support import SUPPORT
 
-__all__ = ["from_python", "parse_json", "to_json", "to_python", "try_parse_json"]
-
 
 def parse_json(texts: Texts) -> pa.StructArray:
     """Variants of texts of JSON, as Spark's ``parse_json`` makes them.

@@ -19,23 +19,6 @@ from typing import Any, NamedTuple
 
 from txlog.core.format.schema import timestamp_of
 
-__all__ = [
-    "ARRAY",
-    "DEPTH_MAX",
-    "OBJECT",
-    "Encoded",
-    "MalformedVariantError",
-    "Nanoseconds",
-    "Part",
-    "Single",
-    "Timestamp",
-    "decimal_of",
-    "encode",
-    "encode_value",
-    "metadata_of",
-    "names_of",
-]
-
 DEPTH_MAX = 300
 """How deep arrays and objects may nest: Python's stack has 1,000 frames."""
 

@@ -51,8 +51,6 @@ from txlog.variant.json_text import double_text, scalar_text, text_of
 from txlog.variant.path import part_at, path_of
 from txlog.variant.shape import schema_of
 
-__all__ = ["FUNCTIONS", "cast"]
-
 _WIDE = decimal.Context(prec=400)
 _WHOLE = ("byte", "short", "integer", "long")
 _SOURCES: dict[str, DataType] = {

@@ -23,8 +23,6 @@ from txlog.variant.json_text import encode_json
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Texts", "variants_of"]
-
 Bytes: TypeAlias = "NDArray[np.uint8]"
 Numbers: TypeAlias = "NDArray[np.int64]"
 Texts: TypeAlias = "pa.Array | pa.ChunkedArray | Iterable[str | None]"

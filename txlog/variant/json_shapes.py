@@ -23,8 +23,6 @@ from txlog.variant.json_text import encode_json
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["PADDING", "ROWS_MIN", "Group", "Shape"]
-
 Bytes: TypeAlias = "NDArray[np.uint8]"
 Numbers: TypeAlias = "NDArray[np.int64]"
 Flags: TypeAlias = "NDArray[np.bool_]"

@@ -22,8 +22,6 @@ from txlog.core.format.partition_values import java_text
 from txlog.core.format.time_zones import offsets
 from txlog.variant.encoding import Encoded, Nanoseconds, Single, Timestamp, decimal_of, encode
 
-__all__ = ["decimal_text", "double_text", "encode_json", "parsed", "scalar_text", "text_of"]
-
 _DIGITS_MAX = 38
 
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from txlog.core.util import pattern
 from txlog.variant.encoding import Part
 
-__all__ = ["Path", "part_at", "path_of"]
-
 Path = Sequence["str | int"]
 
 _STEP = pattern(r"""\.([^.\[]+)|\[(\d+)\]|\['([^']+)'\]|\["([^"]+)"\]""")

@@ -27,8 +27,6 @@ from txlog.core.format.schema import (
 from txlog.core.format.schema_input import from_any
 from txlog.errors import InvalidInputError
 
-__all__ = ["SHREDDING", "SHREDDING_RULE", "given_shape"]
-
 SHREDDING: Final = "txlog.variant.shredding"
 
 _WHOLE = (BYTE, SHORT, INTEGER)

@@ -32,8 +32,6 @@ from txlog.core.format.schema import (
 )
 from txlog.variant.encoding import Part
 
-__all__ = ["schema_of", "shape_of"]
-
 _KINDS: dict[str, DataType] = {
     **dict.fromkeys(("byte", "short", "integer", "long"), LONG),
     **{"null": VOID, "boolean": BOOLEAN, "double": DOUBLE, "float": FLOAT, "string": STRING, "binary": BINARY},

@@ -37,8 +37,6 @@ from txlog.variant.bounds import encoded_bounds
 from txlog.variant.encoding import MalformedVariantError, Part, names_of, object_of
 from txlog.variant.shredding import TYPED
 
-__all__ = ["Shape", "Shredder", "found_shape"]
-
 Shape: TypeAlias = DataType
 """The type of what is stored in typed columns: a struct for an object's fields, an array for a list's elements, or the
 type of a value."""

@@ -27,8 +27,6 @@ from txlog.variant.encoding import (
     object_of,
 )
 
-__all__ = ["TYPED", "unshredded"]
-
 TYPED = "typed_value"
 
 _NULL = b"\0"

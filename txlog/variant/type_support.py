@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates import PackageFunction
     from txlog.core.predicates.terms.tree import Expression
 
-__all__ = ["SUPPORT", "VariantSupport", "check_pyarrow"]
-
 _PYARROW = 22
 
 _PARTS = {"metadata", "value"}

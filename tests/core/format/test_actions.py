@@ -7,16 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from txlog.core.format.actions import (
-    ActionError,
-    AddFile,
-    CommitInfo,
-    Metadata,
-    RemoveFile,
-    action_from_json,
-    action_to_json,
-)
+from txlog.core.format.actions import AddFile, CommitInfo, Metadata, RemoveFile, action_from_json, action_to_json
 from txlog.core.format.schema import parse_schema
+from txlog.core.format.wire import ActionError
 
 ADD = {"path": "a.parquet", "partitionValues": {"day": None}, "size": 3, "modificationTime": -1, "dataChange": True}
 METADATA = {

@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from txlog.core.format.actions import (
-    ActionError,
-    AddFile,
-    DeletionVectorDescriptor,
-    action_to_json,
-    line_of,
-)
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, action_to_json, line_of
 from txlog.core.format.file_columns import add_files_of, adds_to_batch
+from txlog.core.format.wire import ActionError
 
 pytestmark = pytest.mark.hypothesis
 

@@ -26,7 +26,8 @@ from txlog.core.format.log_names import commit_name
 from txlog.core.operations import WriteOptions
 from txlog.core.store import PutOutcome, TableStore
 from txlog.core.versions._open_table import OpenTable
-from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, decide
+from txlog.core.versions.decisions.conflicts import Conflict, decide
+from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
 from txlog.core.versions.decisions.proposal import Proposal, ReadSet
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing.commit_options import CommitOptions

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-__all__ = ["Aggregating", "Aggregation"]
-
 
 class Aggregating(MergeEngine, frozen=True):
     """What engines with functions of columns share.

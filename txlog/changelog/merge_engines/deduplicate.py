@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Deduplicate"]
-
 
 class Deduplicate(MergeEngine, frozen=True):
     """The last change of a key decides, by arrival or by the sequence, in which the table's row has its place too."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-__all__ = ["MergeEngine", "Merged", "RowOrder"]
-
 
 class Merged(msgspec.Struct, frozen=True):
     """The result for each key.

@@ -19,8 +19,6 @@ from txlog.core.points import Point
 from txlog.core.row_rules import is_computed
 from txlog.errors import UnsupportedFeatureError
 
-__all__ = ["engine_for", "stored_engine"]
-
 _ENGINES: Final[Point[type[MergeEngine]]] = Point(MERGE_ENGINES, "the merge engine")
 
 

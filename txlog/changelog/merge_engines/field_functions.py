@@ -11,8 +11,6 @@ import msgspec
 
 from txlog.core.format.schema import PRIMITIVES, Array, DataType, Decimal, Primitive
 
-__all__ = ["COMMUTATIVE", "RETRACTABLE", "FieldFunction", "is_ordered", "is_plain", "needed_type"]
-
 RETRACTABLE = frozenset(("sum", "product", "count", "last_value", "last_non_null_value", "collect"))
 """The functions that can retract a value."""
 

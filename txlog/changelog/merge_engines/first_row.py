@@ -16,8 +16,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FirstRow"]
-
 
 class FirstRow(MergeEngine, frozen=True):
     """Arrival orders the rows of a key, and the first one stays."""

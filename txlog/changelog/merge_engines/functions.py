@@ -20,8 +20,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["aggregated"]
-
 _EXACT_MAX = 2.0**62  # products below it are exact in 64 bits, whatever the rounding error of their estimate
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeyedRows"]
-
 
 class KeyedRows(msgspec.Struct, frozen=True):
     """Rows, and the key number of each.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Last", "last_of_keys", "may_need_old"]
-
 
 class Last(msgspec.Struct, frozen=True):
     """The change that each key is left with.

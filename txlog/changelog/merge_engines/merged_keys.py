@@ -18,8 +18,6 @@ from txlog.changelog.row_kinds import DELETE, UPDATE_BEFORE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KeyRuns"]
-
 
 class KeyRuns:
     """Old and new rows by key. They are numbered across both, the table's first.

@@ -16,8 +16,6 @@ from txlog.core.format.properties import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINE,
 from txlog.core.format.schema import Array, DataType, Struct, fold_name, type_name
 from txlog.errors import InvalidInputError
 
-__all__ = ["EngineOptions", "SequenceGroup"]
-
 _GROUP = "sequence-group"
 _SEQUENCE = "sequence.field"
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-__all__ = ["PartialUpdate"]
-
 _LAST = FieldFunction("last_value")
 _LAST_NON_NULL = FieldFunction("last_non_null_value")
 

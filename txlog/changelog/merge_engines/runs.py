@@ -19,8 +19,6 @@ from txlog.core.format.arrow.take_rows import taken_column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Runs", "ranks", "runs_of"]
-
 
 class Runs(msgspec.Struct, frozen=True):
     """Rows by key number, ascending; rows with one key are adjacent and in order.

@@ -20,8 +20,6 @@ from txlog.core.format.arrow.take_rows import taken_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["without_same"]
-
 _COMPARED_AT_ONCE = 1 << 14
 """Rows whose strings fit in one array."""
 

@@ -18,8 +18,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["keys_that_lack_values", "unfit_keys"]
-
 _UNFIT_MAX = 1000
 """Each unfit key costs several merges of the others. If there are more, the problem is not just single rows."""
 

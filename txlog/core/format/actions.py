@@ -15,7 +15,6 @@ import msgspec
 import orjson
 
 from txlog.core.format.wire import (
-    INT64_MAX,
     ActionError,
     Configuration,
     FileSize,
@@ -30,33 +29,6 @@ from txlog.core.format.wire import (
     wire_keys,
 )
 from txlog.errors import InvalidInputError
-
-__all__ = [
-    "INT64_MAX",
-    "NO_COLUMNS",
-    "Action",
-    "ActionError",
-    "AddCDCFile",
-    "AddDecoder",
-    "AddFile",
-    "CheckpointMetadata",
-    "CommitInfo",
-    "DeletionVectorDescriptor",
-    "DomainMetadata",
-    "FileId",
-    "FileKey",
-    "LiveKey",
-    "Metadata",
-    "Protocol",
-    "RemoveFile",
-    "SetTransaction",
-    "Sidecar",
-    "action_from_json",
-    "action_to_json",
-    "as_read",
-    "line_of",
-    "operation_parameters",
-]
 
 FileKey: TypeAlias = tuple[str, str | None]
 """(path as written in the log, unique id of the deletion vector or None): PROTOCOL.md, "Action Reconciliation"."""

@@ -16,8 +16,6 @@ from pyroaring import BitMap64
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["are_among", "bitmap_of", "deserialized", "is_in", "numbers_of", "pack", "union", "unpack"]
-
 
 def bitmap_of(numbers: NDArray[Any]) -> BitMap64:
     """A bitmap of numbers >= 0 in any order."""

@@ -10,19 +10,6 @@ from typing import Final
 
 from txlog.core.format.schema import LONG, STRING, TIMESTAMP, Field, Struct
 
-__all__ = [
-    "CHANGE_DATA_FOLDER",
-    "CHANGE_TYPE",
-    "COMMIT_TIMESTAMP",
-    "COMMIT_VERSION",
-    "DELETE",
-    "FEED_FIELDS",
-    "INSERT",
-    "UPDATE_POSTIMAGE",
-    "UPDATE_PREIMAGE",
-    "reserved_columns",
-]
-
 CHANGE_DATA_FOLDER: Final = "_change_data"
 """The folder below the table's root for change files."""
 

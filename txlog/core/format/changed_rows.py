@@ -13,8 +13,6 @@ import msgspec
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from txlog.core.format.change_data import DELETE, INSERT
 
-__all__ = ["ChangedRows", "rows_added", "rows_between", "rows_removed"]
-
 
 class ChangedRows(msgspec.Struct, frozen=True):
     """Rows of one file that are changes of a version.

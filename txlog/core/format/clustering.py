@@ -20,21 +20,6 @@ from txlog.core.util import invalid, names_in
 from txlog.core.wording import argument
 from txlog.errors import CorruptLogError, InvalidInputError
 
-__all__ = [
-    "CLUSTERED_BY",
-    "CLUSTERING_DOMAIN",
-    "CLUSTERING_FEATURE",
-    "CLUSTERING_PROVIDER",
-    "check_clustering",
-    "clustering_columns",
-    "clustering_domain",
-    "clustering_text",
-    "cube_columns",
-    "cube_tags",
-    "named_columns",
-    "replaced_clustering",
-]
-
 CLUSTERING_DOMAIN = "delta.clustering"
 CLUSTERING_FEATURE = "delta.feature.clustering"
 """The property that requests the table feature; this also brings the feature ``domainMetadata``."""

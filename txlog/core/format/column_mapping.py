@@ -18,33 +18,6 @@ from txlog.core.format.actions import Metadata
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct, parse_schema, to_arrow, with_fields
 from txlog.errors import ASK_VERIFY, CorruptLogError
 
-__all__ = [
-    "ID_KEY",
-    "MAPPING_PREFIX",
-    "MAX_COLUMN_ID_KEY",
-    "MODE_KEY",
-    "NESTED_IDS_KEY",
-    "PARQUET_FIELD_ID",
-    "PHYSICAL_NAME_KEY",
-    "ROW_ID_COLUMNS",
-    "assign",
-    "field_id",
-    "file_ids",
-    "file_schema",
-    "ids_of",
-    "is_mapped",
-    "mapping_mode",
-    "nested_ids",
-    "physical_name",
-    "physical_names",
-    "physical_path",
-    "physical_schema",
-    "repeated_physical_names",
-    "schema_of",
-    "with_field_id",
-    "without_metadata",
-]
-
 MODE_KEY = "delta.columnMapping.mode"
 MAX_COLUMN_ID_KEY = "delta.columnMapping.maxColumnId"
 PARQUET_FIELD_ID = b"PARQUET:field_id"

@@ -14,8 +14,6 @@ from txlog.core.format.properties import ColumnPath, path_text
 from txlog.core.format.schema import TEXT_LENGTH_KEY, Field, Struct
 from txlog.core.format.schema_merge import OF_ONE_TABLE
 
-__all__ = ["dropped_rules", "with_rules_of"]
-
 _PHRASES = {
     "comment": "the comment",
     "delta.generationExpression": "the expression of the generated column",

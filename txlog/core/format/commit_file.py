@@ -12,10 +12,9 @@ from collections.abc import Iterator
 import msgspec
 import orjson
 
-from txlog.core.format.actions import Action, ActionError, AddDecoder, CommitInfo, action_from_json
+from txlog.core.format.actions import Action, AddDecoder, CommitInfo, action_from_json
+from txlog.core.format.wire import ActionError
 from txlog.errors import CorruptLogError
-
-__all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "LogLimits", "parse_actions", "parse_commit", "require_within"]
 
 _LARGE_BYTES = 64 << 10
 """From this size on, it pays to make a decoder of ``add`` lines."""

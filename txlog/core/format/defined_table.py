@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from txlog.core.format.properties import TableProperties
     from txlog.core.format.schema import Struct
 
-__all__ = ["DefinedTable"]
-
 
 class DefinedTable(Protocol):
     """The version, and what its ``protocol`` and ``metaData`` actions say."""

@@ -22,16 +22,6 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "FILE_FORMAT_VERSION",
-    "bitmap_in_block",
-    "block_size_bytes",
-    "dead_rows",
-    "inline_bitmap",
-    "vector_files",
-    "vector_path",
-]
-
 FILE_FORMAT_VERSION = 1
 """The first byte of a file of deletion vectors."""
 

@@ -21,8 +21,6 @@ from txlog.core.format.z85 import z85
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-__all__ = ["FILE_SIZE_MAX_BYTES", "PackedVectors", "bitmap_bytes", "descriptor_in", "pack_vectors", "vector_file_name"]
-
 FILE_SIZE_MAX_BYTES = 64 << 20
 """A file of vectors ends before it grows beyond this: offsets are 32-bit integers."""
 

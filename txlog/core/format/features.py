@@ -30,32 +30,6 @@ from txlog.core.format.schema import PRIMITIVES, Array, DataType, Map, Primitive
 from txlog.core.util import invalid
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
-__all__ = [
-    "CATALOG_MANAGED",
-    "CHECKPOINT_PROTECTION",
-    "DELETED_BRANCH",
-    "FEATURE_NAMES",
-    "FeatureUsage",
-    "check_can_maintain",
-    "check_can_read",
-    "check_can_write",
-    "check_owner",
-    "check_promises",
-    "features_in_use",
-    "features_of",
-    "is_for_readers",
-    "known_feature",
-    "merged",
-    "needed_by",
-    "protocol_for",
-    "stores_partition_columns",
-    "table_schema",
-    "upgraded_for",
-    "use_of",
-    "without_feature",
-]
-
-
 CATALOG_MANAGED = "catalogManaged"
 DELETED_BRANCH = "txlogBranchWasDeleted"
 """No writer has it: it keeps every engine from writing to a branch (`txlog.branch`) that a vacuum deletes."""

@@ -16,20 +16,6 @@ from txlog.core.format.actions import AddFile, FileId, LiveKey, RemoveFile
 from txlog.core.format.arrow.arrays import STRING_MAP, array_of, partition_texts
 from txlog.core.format.statistics_read import num_records
 
-__all__ = [
-    "DELETION_VECTOR",
-    "FILES_SCHEMA",
-    "TOMBSTONES_SCHEMA",
-    "add_files_of",
-    "adds_to_batch",
-    "file_ids",
-    "live_keys",
-    "live_rows",
-    "partition_column",
-    "removes_to_batch",
-    "vector_ids",
-]
-
 DELETION_VECTOR = pa.struct(
     [
         ("storageType", pa.string()),

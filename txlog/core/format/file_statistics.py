@@ -18,8 +18,6 @@ from txlog.core.format.partition_values import decode_array
 from txlog.core.format.schema import Struct, leaf_paths, type_to_arrow
 from txlog.core.format.stats_struct import recorded_rows, statistics_as_struct, statistics_type
 
-__all__ = ["live_row_counts", "partitions_table", "with_statistics"]
-
 _MEMBERS = {"numRecords": "num_records", "nullCount": "null_count", "minValues": "min", "maxValues": "max"}
 
 

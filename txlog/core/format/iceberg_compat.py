@@ -16,15 +16,6 @@ from txlog.core.format.schema import Array, DataType, Map, Primitive, Struct, ty
 from txlog.core.format.type_widening import changes_beyond_iceberg
 from txlog.errors import UnsupportedFeatureError
 
-__all__ = [
-    "check_compatible",
-    "check_same_partitioning",
-    "feature_of",
-    "newly_required",
-    "versions_in_use",
-    "with_what_it_needs",
-]
-
 _ROW_IDS = "delta.enableRowTracking"
 _VECTORS = "delta.enableDeletionVectors"
 

@@ -18,22 +18,6 @@ from txlog.core.format.column_mapping import physical_name, schema_of
 from txlog.core.format.schema import LONG, Field, Struct, fold_name, parse_schema, schema_to_json, type_name
 from txlog.errors import CorruptLogError, InvalidInputError
 
-__all__ = [
-    "IDENTITY_PREFIX",
-    "IdentityColumn",
-    "check_identity_columns",
-    "created_again_ms",
-    "has_columns_of",
-    "identity_columns",
-    "identity_metadata",
-    "is_identity",
-    "is_same_but_for_marks",
-    "with_later_marks",
-    "with_mark",
-    "with_marks",
-    "without_counted",
-]
-
 IDENTITY_PREFIX = "delta.identity."
 """How the keys of their field metadata begin."""
 

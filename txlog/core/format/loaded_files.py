@@ -19,8 +19,6 @@ from txlog.core.format.actions import DomainMetadata
 from txlog.core.format.paths import canonical_path
 from txlog.errors import CorruptLogError
 
-__all__ = ["FEATURE", "SEGMENT_FILES", "LoadedFiles", "is_of_loaded_files"]
-
 FEATURE = "domainMetadata"
 """The table feature that domains need."""
 

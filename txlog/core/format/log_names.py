@@ -13,25 +13,6 @@ import msgspec
 
 from txlog.core.util import pattern
 
-__all__ = [
-    "LAST_CHECKPOINT",
-    "SIDECARS",
-    "STAGED",
-    "LogFile",
-    "LogFileKind",
-    "checkpoint_name",
-    "checksum_name",
-    "commit_name",
-    "commit_version",
-    "compacted_name",
-    "multipart_names",
-    "parse_log_name",
-    "staged_name",
-    "staged_version",
-    "v2_checkpoint_name",
-    "version_prefix",
-]
-
 LAST_CHECKPOINT = "_last_checkpoint"
 SIDECARS = "_sidecars"
 STAGED = "_staged_commits"

@@ -17,8 +17,6 @@ from txlog.core.format.type_support import all_supports, type_support
 if TYPE_CHECKING:
     from txlog.core.format.type_support import TypeSupport
 
-__all__ = ["all_null", "bounds_as_text", "is_package_bound", "of_own_form", "text_form", "with_typed_bounds"]
-
 
 def is_package_bound(kind: pa.DataType) -> bool:
     """Whether a bound of this type may be a package's."""

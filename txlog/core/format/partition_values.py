@@ -30,8 +30,6 @@ from txlog.core.format.schema import (
 from txlog.core.util import pattern
 from txlog.errors import CorruptLogError, InvalidInputError
 
-__all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "partitioning_text", "problem_of"]
-
 _DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, days since the epoch: outside them, engines do not agree on the text."""
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)

@@ -22,8 +22,6 @@ from txlog.core.format.schema import Field, Primitive
 from txlog.core.wording import argument
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 
-__all__ = ["check_partition_zones", "timestamp_partitions"]
-
 _TIMESTAMP = Primitive("timestamp")
 _ELSEWHERE = datetime.timezone(datetime.timedelta(hours=1))
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -18,29 +18,6 @@ import pyarrow as pa
 from txlog.core.util import pattern
 from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError
 
-__all__ = [
-    "HIVE_NULL",
-    "IN_PROGRESS",
-    "DataPath",
-    "canonical_path",
-    "canonical_paths",
-    "encode_path",
-    "hidden_columns",
-    "hive_directory",
-    "is_folder_marker",
-    "is_hidden",
-    "is_in_progress",
-    "is_location",
-    "is_plain_path",
-    "location_of",
-    "partition_directory",
-    "path_below",
-    "readable_path",
-    "resolve_data_path",
-    "stored_path",
-    "uri_of",
-]
-
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a null (or empty) partition value."""
 

@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from txlog.core.format.schema import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, VOID, DataType, from_arrow
 
-__all__ = ["plain", "scalar_type"]
-
 _EXACT = frozenset({type(None), bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.datetime})
 _NULLS = frozenset({"NaTType", "NAType"})
 _EPOCH = datetime.datetime(1970, 1, 1)

@@ -17,8 +17,6 @@ from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_n
 from txlog.core.util import invalid
 from txlog.errors import InvalidInputError
 
-__all__ = ["column_path", "dropped", "field_at", "moved", "renamed", "type_at", "with_field"]
-
 
 def column_path(given: Any, schema: Struct) -> ColumnPath:
     """The path that ``"a"``, ``"a.b"``, ``"tags.element.x"`` or ``"`a.b`.c"`` names, in the schema's spelling.

@@ -19,8 +19,6 @@ from txlog.core.format.identity import identity_metadata
 from txlog.core.format.schema import Array, DataType, Decimal, Field, Map, Struct, backquoted, member_name
 from txlog.errors import InvalidInputError
 
-__all__ = ["parse_columns", "parse_types"]
-
 _PRIMITIVES = {**delta.PARSED_TYPES, "VARBINARY": delta.BINARY}
 
 _LIMITED = {"VARCHAR": "varchar", "CHAR": "char"}

@@ -14,8 +14,6 @@ from txlog.core.format.schema import Struct, from_arrow, schema_from_json
 from txlog.core.util import described, type_name_of
 from txlog.errors import InvalidInputError
 
-__all__ = ["SCHEMA_EXAMPLE", "from_any"]
-
 SCHEMA_EXAMPLE = '{"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": false, "metadata": {}}]}'
 
 

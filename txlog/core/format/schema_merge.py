@@ -38,18 +38,6 @@ from txlog.core.format.type_widening import TYPE_CHANGES_KEY, is_widening
 from txlog.core.format.upgrade_note import readers_note
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 
-__all__ = [
-    "OF_ONE_TABLE",
-    "Mismatch",
-    "accepts",
-    "adds_members",
-    "check_partition_columns",
-    "check_schema",
-    "merge",
-    "mismatch_error",
-    "reads",
-]
-
 OF_ONE_TABLE = (MAPPING_PREFIX, TYPE_CHANGES_KEY, "EXISTS_DEFAULT")
 """Metadata of columns that belongs to the table that a schema comes from: ids, physical names, past types, and the
 defaults of rows that were there before a column."""

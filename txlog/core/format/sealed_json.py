@@ -16,8 +16,6 @@ import orjson
 from txlog.core.util import invalid, public_fields
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
-__all__ = ["checksum", "from_bytes", "to_bytes"]
-
 _FORMAT_VERSION = 1
 
 Value = TypeVar("Value")

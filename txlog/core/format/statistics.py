@@ -42,17 +42,6 @@ if TYPE_CHECKING:
     from txlog.core.format.arrow.footer_statistics import FooterStatistics
     from txlog.core.format.arrow.parquet import pq
 
-__all__ = [
-    "FileLeaf",
-    "FileStatistics",
-    "StatisticsPolicy",
-    "check_statistics_columns",
-    "file_leaves",
-    "leaf_count",
-    "statistics_problem",
-    "with_bounds",
-]
-
 LAST_CHARACTER = "\U0010ffff"
 """Sorts at or above every character: writers append it to a maximum that they cut."""
 

@@ -34,14 +34,6 @@ from txlog.core.format.statistics import LAST_CHARACTER, above_all
 from txlog.core.format.wire import size_or_none
 from txlog.core.util import pattern
 
-__all__ = [
-    "OLD_LAST_CHARACTER",
-    "FileBounds",
-    "StatisticsReader",
-    "num_records",
-    "widened_maximum",
-]
-
 ColumnPath: TypeAlias = tuple[str, ...]
 
 OLD_LAST_CHARACTER = "\ufffd"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from txlog.core.util import Apply
 
-__all__ = ["read_json_objects", "recorded_rows", "statistics_as_struct", "statistics_type", "tree_type"]
-
 _SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
 _READ_BYTES = 4 << 20  # at a time, so a reader needs little memory besides the texts

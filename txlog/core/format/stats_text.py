@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from txlog.core.format.package_bounds import bounds_as_text, is_package_bound
 
-__all__ = ["statistics_as_json"]
-
 
 def statistics_as_json(parsed: pa.StructArray) -> pa.StringArray:
     """One JSON object per row: absent (null) members are left out, numbers exact, timestamps cut to milliseconds."""

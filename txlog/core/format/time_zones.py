@@ -26,20 +26,6 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "FARTHEST",
-    "changes_of",
-    "clock_times",
-    "doubted",
-    "full_name",
-    "instant",
-    "instants",
-    "offset_of",
-    "offset_of_first",
-    "offsets",
-    "zone_name",
-]
-
 _HOURS_MAX = 18
 FARTHEST = ("-18:00", "+18:00")
 """Two zones in which no text of a time without a zone, and no day, means the same."""

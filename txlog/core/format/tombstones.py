@@ -12,8 +12,6 @@ from typing import Final
 from txlog.core.format.actions import AddFile
 from txlog.core.format.properties import TOMBSTONE_RETENTION, interval_ms
 
-__all__ = ["TOMBSTONES_TAG", "is_tombstones", "retention_ms"]
-
 TOMBSTONES_TAG: Final = "txlog.tombstones"
 """The tag of a tombstone file."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from txlog.core.format.schema import DataType
     from txlog.core.points import Point
 
-__all__ = ["FileForm", "TypeSupport", "all_supports", "is_supported", "shown_by_packages", "type_support"]
-
 
 class FileForm(Protocol):
     """How one data file stores a column of the type, if it is another form than the type's own. One thread uses it.

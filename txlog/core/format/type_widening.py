@@ -31,19 +31,6 @@ from txlog.core.format.schema import (
 )
 from txlog.errors import TxlogError
 
-__all__ = [
-    "ENABLED_KEY",
-    "TYPE_CHANGES_KEY",
-    "changes_beyond_iceberg",
-    "is_widening",
-    "may_widen",
-    "retyped",
-    "unknown_changes",
-    "was_float",
-    "was_integer",
-    "wider_types",
-]
-
 ENABLED_KEY = "delta.enableTypeWidening"
 
 TYPE_CHANGES_KEY = "delta.typeChanges"

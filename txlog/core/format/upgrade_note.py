@@ -13,16 +13,6 @@ from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.features import DELETED_BRANCH, FeatureUsage, features_in_use, features_of
 from txlog.core.format.schema import Struct, parse_schema
 
-__all__ = [
-    "READERS",
-    "Verdict",
-    "concerns_readers",
-    "new_table_note",
-    "reader_verdicts",
-    "readers_note",
-    "upgrade_note",
-]
-
 _READERS = {
     "columnMapping": "deltalake's to_pyarrow_table and to_pandas, and DuckDB through them, then read nulls without an"
     " error, and Polars refuses the table; txlog, Spark's Delta and deltalake's QueryBuilder read it",

@@ -13,8 +13,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["wide_statistics"]
-
 _INT64_MAX = 2**63 - 1
 
 

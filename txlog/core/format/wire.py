@@ -14,32 +14,6 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
-__all__ = [
-    "INT64_MAX",
-    "ActionError",
-    "Configuration",
-    "FileSize",
-    "FileTime",
-    "Format",
-    "Int32",
-    "Long",
-    "Size",
-    "TextMap",
-    "WireAction",
-    "read_flag",
-    "read_int32",
-    "read_long",
-    "read_object",
-    "read_plain_map",
-    "read_size",
-    "read_text",
-    "read_text_list",
-    "read_text_map",
-    "shown",
-    "size_or_none",
-    "wire_keys",
-]
-
 INT64_MAX = 2**63 - 1
 INT32_MAX = 2**31 - 1
 

@@ -332,14 +332,8 @@ class CommitRun:
         except NotFoundError:
             return self._step_over_cleaned_up()
         from txlog.core.versions._commit_errors import next_step_after_conflict, raise_conflict
-        from txlog.core.versions.decisions.conflicts import (
-            AlreadyCommitted,
-            Conflict,
-            Rebase,
-            Reexecute,
-            SplitAppends,
-            decide,
-        )
+        from txlog.core.versions.decisions.conflicts import Conflict, Rebase, Reexecute, SplitAppends, decide
+        from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
 
         decision = decide(self.proposal, winners)
         self.read_version = self.proposal.base_version + len(winners)
@@ -389,7 +383,8 @@ class CommitRun:
         if self.peers.doubt(unread, self.read_version) is not None:
             raise unread
         from txlog.core.versions._commit_errors import raise_conflict
-        from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Conflict, Reexecute, decide_unread
+        from txlog.core.versions.decisions.conflicts import Conflict, Reexecute, decide_unread
+        from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
 
         decision = decide_unread(self.proposal, self.state, after)
         if isinstance(decision, AlreadyCommitted):

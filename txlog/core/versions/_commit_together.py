@@ -34,15 +34,8 @@ from txlog.core.versions._prepared_tables import (
     roll_back,
     stage_part,
 )
-from txlog.core.versions.decisions.conflicts import (
-    AlreadyCommitted,
-    Conflict,
-    Decision,
-    Rebase,
-    Reexecute,
-    decide,
-    decide_unread,
-)
+from txlog.core.versions.decisions.conflicts import Conflict, Decision, Rebase, Reexecute, decide, decide_unread
+from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
 from txlog.core.versions.decisions.prepared import (
     Preparation,
     PreparedTable,

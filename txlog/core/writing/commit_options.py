@@ -15,17 +15,6 @@ from txlog.core.util import check_text, invalid, one_of, whole_number
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "PLAIN_COMMIT",
-    "CommitOptions",
-    "IsolationName",
-    "OnConflict",
-    "check_app_id",
-    "check_choice",
-    "check_identity",
-    "check_isolation",
-]
-
 OnConflict: TypeAlias = Literal["rerun", "fail"]
 """After a lost race: rerun the change on the newest version, or apply Delta's rules to what was read."""
 

@@ -29,18 +29,6 @@ from txlog.result import counted, human_size
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "OPEN_ROWS",
-    "ChangeFile",
-    "Committable",
-    "FileTail",
-    "KeyFile",
-    "PendingFile",
-    "require_committables",
-    "validate_committables",
-]
-
-
 _TAIL_BYTES = 64 << 10
 
 

@@ -16,23 +16,6 @@ from txlog.core.util import invalid, one_of
 from txlog.core.wording import argument
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "APPEND",
-    "OVERWRITE",
-    "OVERWRITE_PARTITIONS",
-    "USUAL",
-    "ColumnRules",
-    "IntentKind",
-    "MismatchAction",
-    "MismatchPolicy",
-    "RowMode",
-    "SchemaMode",
-    "WriteIntent",
-    "check_adds_columns",
-    "read_intent",
-]
-
-
 RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
 """Deletion vectors mark rows dead, or files are rewritten without them."""
 

@@ -21,28 +21,6 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import flags_of, from_numbers, numbers_of
 
-__all__ = [
-    "NULL",
-    "SOME",
-    "AvroError",
-    "Block",
-    "Container",
-    "Reader",
-    "binary_array",
-    "blobs",
-    "constant",
-    "encode_bytes",
-    "encode_long",
-    "fixed_blobs",
-    "joined",
-    "longs",
-    "maps",
-    "read_container",
-    "reader_of",
-    "write_container",
-]
-
-
 NULL, SOME = b"\0", b"\2"
 """The two branches of a nullable value, ``["null", type]``."""
 

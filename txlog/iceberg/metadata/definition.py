@@ -27,8 +27,6 @@ from txlog.iceberg.metadata.schema import (
     convert,
 )
 
-__all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "IcebergDefinition", "IcebergLeaf", "PartitionField", "define"]
-
 NAME_MAPPING = "schema.name-mapping.default"
 """The Iceberg table property that holds the name mapping, as JSON text."""
 

@@ -20,8 +20,6 @@ from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.deletion_vector import dead_rows
 from txlog.iceberg.metadata.names import NewFile, content_name
 
-__all__ = ["DELETED_FILE_ID", "DELETED_POSITION_ID", "DeleteFile", "Vector", "delete_files"]
-
 DELETED_FILE_ID, DELETED_POSITION_ID = 2147483546, 2147483545
 """The field ids of ``file_path`` and ``pos`` in a file of positions."""
 

@@ -17,8 +17,6 @@ from txlog.core.format.actions import Metadata
 from txlog.core.format.column_mapping import MAX_COLUMN_ID_KEY, ids_of, is_mapped, physical_name, schema_of
 from txlog.iceberg.metadata.schema import ColumnPath
 
-__all__ = ["hidden_columns", "may_have_dropped_columns", "with_columns"]
-
 _LOWEST_ID, _HIGHEST_ID = 2_000_000_000, 2_147_483_445
 """Ids that no column gets, below Iceberg's reserved ids and the id of ``_change_type``."""
 _NEW_NAME = "col-"

@@ -47,8 +47,6 @@ from txlog.iceberg.metadata.table_metadata import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
-
 _DELTA_NAME = r"(^|/)part-[0-9]{5,}-[^/]*$"
 """The names of files that txlog, Spark and deltalake write, which have the table's column ids or none."""
 _is_delta_name = re.compile(_DELTA_NAME).search

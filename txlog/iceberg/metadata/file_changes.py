@@ -13,8 +13,6 @@ import msgspec
 from txlog.core.format.actions import Action, AddFile, RemoveFile
 from txlog.core.format.paths import canonical_path
 
-__all__ = ["FileChanges", "file_changes"]
-
 
 class FileChanges(msgspec.Struct, frozen=True):
     """``vectors`` are files with a new deletion vector. ``without_vector`` are files that lost their vector, or were

@@ -50,9 +50,6 @@ from txlog.iceberg.metadata.manifest import NO_SIZES, nullable_blobs, nullable_l
 from txlog.iceberg.metadata.manifest_list import PartitionSummary
 from txlog.iceberg.metadata.values import avro_encoder, bound_encoder, fixed_form, order_key
 
-__all__ = ["PARQUET", "EncodedTable", "FileEncoder", "PartitionValues", "encode_files", "location_of"]
-
-
 PartitionValues: TypeAlias = "tuple[Any, ...]"
 """The value of each partition field of one file, None for null."""
 

@@ -18,8 +18,6 @@ from txlog.core.format.schema import PRIMITIVES, Array, DataType, Decimal, Field
 from txlog.core.util import pattern
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
-__all__ = ["ForeignTable", "foreign_table"]
-
 _NEWEST_FORMAT = 3
 _FIRST_PARTITION_ID = 1000
 _TYPES = {facts.iceberg: Primitive(name) for name, facts in PRIMITIVES.items() if facts.iceberg}

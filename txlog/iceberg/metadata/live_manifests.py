@@ -17,8 +17,6 @@ from txlog.iceberg.metadata.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.metadata.names import NewFile
 from txlog.result import counted
 
-__all__ = ["FileCount", "Layout", "LiveManifests", "Moment"]
-
 _FAN_OUT_BITS = 5
 """Manifests of about the same size are merged when there are 2**5 of them: a list has some 50 manifests, and an entry
 is rewritten once each time the table has grown by that factor."""

@@ -34,24 +34,6 @@ from txlog.iceberg.metadata.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.metadata.names import NewFile, content_name
 from txlog.iceberg.metadata.values import avro_type
 
-__all__ = [
-    "ADDED",
-    "DATA",
-    "DELETED",
-    "DELETES",
-    "EXISTING",
-    "NO_SIZES",
-    "Entry",
-    "ManifestWriter",
-    "entry_schema",
-    "entry_start",
-    "file_paths",
-    "nullable_blobs",
-    "nullable_longs",
-    "origins",
-    "read_entries",
-]
-
 EXISTING, ADDED, DELETED = 0, 1, 2
 DATA, DELETES = 0, 1
 

@@ -25,8 +25,6 @@ from txlog.iceberg.metadata.avro import (
     write_container,
 )
 
-__all__ = ["ManifestFile", "PartitionSummary", "read_manifest_list", "write_manifest_list"]
-
 
 class PartitionSummary(NamedTuple):
     """A summary of the values of one partition field in a manifest: nulls, NaNs, and bounds as single-value bytes."""

@@ -10,17 +10,6 @@ import re
 from hashlib import sha256
 from typing import NamedTuple
 
-__all__ = [
-    "HINT",
-    "NewFile",
-    "content_name",
-    "content_version",
-    "metadata_name",
-    "metadata_number",
-    "snapshot_id",
-    "table_uuid",
-]
-
 HINT = "version-hint.text"
 """The file with the newest metadata file's number, for readers that list nothing; it may lag behind."""
 

@@ -21,8 +21,6 @@ from txlog.iceberg.metadata.manifest import ADDED, EXISTING, entry_start
 from txlog.iceberg.metadata.manifest_list import ManifestFile
 from txlog.iceberg.metadata.names import NewFile
 
-__all__ = ["NewManifests"]
-
 _LATEST = 2**63 - 1
 
 

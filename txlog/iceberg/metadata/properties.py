@@ -14,8 +14,6 @@ from txlog.core.util import pattern
 from txlog.errors import InvalidInputError
 from txlog.iceberg.metadata.schema import can_follow_widening
 
-__all__ = ["CATALOG_RULE", "FORMAT_RULE", "ICEBERG", "ICEBERG_CATALOG", "catalog_entry", "format_name"]
-
 ICEBERG = "txlog.iceberg"
 """The format of the Iceberg metadata that txlog keeps next to the log: v2 or v3."""
 ICEBERG_CATALOG = "txlog.iceberg.catalog"

@@ -30,18 +30,6 @@ from txlog.core.format.schema import (
 from txlog.core.format.type_widening import TYPE_CHANGES_KEY
 from txlog.errors import IcebergExportError
 
-__all__ = [
-    "ColumnPath",
-    "IcebergLeaf",
-    "IcebergSchema",
-    "Known",
-    "KnownColumn",
-    "NewMeaningError",
-    "can_follow_widening",
-    "convert",
-]
-
-
 ColumnPath: TypeAlias = tuple[str, ...]
 """Physical names from the outermost column inwards; ``element``, ``key`` and ``value`` inside lists and maps."""
 

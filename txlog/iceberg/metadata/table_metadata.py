@@ -23,21 +23,6 @@ from txlog.iceberg.metadata.manifest_list import ManifestFile
 from txlog.iceberg.metadata.names import table_uuid
 from txlog.iceberg.metadata.schema import ColumnPath
 
-__all__ = [
-    "DELTA_VERSION",
-    "FOLDER",
-    "Exported",
-    "MetadataPlace",
-    "columns_of_files",
-    "current_snapshot",
-    "defined",
-    "encoded",
-    "parsed",
-    "with_columns_of_files",
-    "with_snapshot",
-    "with_version",
-]
-
 FOLDER = "_iceberg"
 """The table's folder that is its Iceberg location; vacuums of all engines leave it alone."""
 DELTA_VERSION = "delta.version"

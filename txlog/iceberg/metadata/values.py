@@ -18,17 +18,6 @@ from typing import Any, TypeAlias
 from txlog.core.format.schema import DataType, Decimal, Primitive
 from txlog.iceberg.metadata.avro import encode_bytes, encode_long
 
-__all__ = [
-    "BoundEncoder",
-    "avro_encoder",
-    "avro_type",
-    "bound_encoder",
-    "decimal_bytes",
-    "fixed_form",
-    "micros",
-    "order_key",
-]
-
 BoundEncoder: TypeAlias = Callable[[Any], "bytes | None"]
 """Takes a value; returns its bytes, or None where the value cannot be a bound."""
 

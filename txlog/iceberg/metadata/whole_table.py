@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import coded, numbers_of, partition_texts
 
-__all__ = ["FileBatches", "in_manifests"]
-
 FileBatches: TypeAlias = Callable[[bool], Iterator[pa.RecordBatch]]
 """Reads the live files as ``FILES_SCHEMA``, always in the same order, with their statistics or without."""
 

@@ -67,21 +67,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Unpack
 
-__all__ = [
-    "ChangeOptions",
-    "Site",
-    "begin_merge",
-    "delete",
-    "evolving",
-    "in_session",
-    "merge",
-    "merge_builder",
-    "run_change",
-    "update",
-    "upsert",
-    "upsert_spec",
-]
-
 Done = TypeVar("Done")
 
 _COPIES_MAX = 3

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["DATA", "KEYS", "NUMBER", "lost_rows", "part_source", "prepare_source", "reads_table"]
-
 SMALL_BYTES = 4 << 20
 """A source of at most this size is sent to every task and to the driver as a whole; a larger one is joined in Spark."""
 

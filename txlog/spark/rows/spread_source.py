@@ -32,8 +32,6 @@ from txlog.spark.spark_workers import RESULT, packed, unpacked
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkSource"]
-
 _CHUNK_ROWS = 1 << 17
 
 Batches = Iterable[pa.RecordBatch]

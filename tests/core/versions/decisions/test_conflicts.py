@@ -28,7 +28,8 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import LONG, STRING, Field, Primitive, Struct
 from txlog.core.predicates import col
 from txlog.core.predicates.terms.predicate import bind
-from txlog.core.versions.decisions.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide
+from txlog.core.versions.decisions.conflicts import Committed, Conflict, Rebase, Reexecute, decide
+from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
 from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))

@@ -20,17 +20,9 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.commit_file import Commit, parse_commit
 from txlog.core.format.schema import LONG, STRING, Field, Struct
-from txlog.core.versions.decisions.conflicts import (
-    AlreadyCommitted,
-    Committed,
-    Conflict,
-    Rebase,
-    SplitAppends,
-    decide,
-    decide_unread,
-)
+from txlog.core.versions.decisions.conflicts import Committed, Conflict, Rebase, SplitAppends, decide, decide_unread
+from txlog.core.versions.decisions.exactly_once import AlreadyCommitted, FingerprintMismatch, check_replay
 from txlog.core.versions.decisions.exactly_once import AlreadyCommitted as Replay
-from txlog.core.versions.decisions.exactly_once import FingerprintMismatch, check_replay
 from txlog.core.versions.decisions.joined_appends import (
     MEMBERS_MAX,
     JoinedAppend,

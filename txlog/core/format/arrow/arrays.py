@@ -18,36 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = [
-    "LIST_TYPES",
-    "PART_BYTES",
-    "STRING_MAP",
-    "absent",
-    "are_among",
-    "array_of",
-    "as_list_of_entries",
-    "cast_to",
-    "coded",
-    "cut_by_text",
-    "first_not_utf8",
-    "flags_of",
-    "from_flags",
-    "from_numbers",
-    "joined_chunks",
-    "large_type",
-    "members_of",
-    "numbers_of",
-    "numbers_or",
-    "offsets_and_mask",
-    "one_array",
-    "partition_texts",
-    "small_offsets",
-    "text_bytes",
-    "visible_member",
-    "without_null_marks",
-    "without_views",
-]
-
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """``values`` (None for null) as an array of type ``kind``.

@@ -17,8 +17,6 @@ from txlog.core.format.arrow.spill import temporary_folder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Buckets"]
-
 
 class Buckets:
     """A temporary folder with one file for each bucket. `close` removes it; so does the end of the process."""

@@ -14,8 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["divided", "rounded", "truncated"]
-
 _PRECISION = 76
 _NARROW_PRECISION = 38
 _DIGITS_AT_ONCE = 9

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from txlog.core.util import cached_property, pattern
 
-__all__ = ["FooterStatistics"]
-
 _VERSION = pattern(r"(.*?)\s+version\s+v?(\d+)\.(\d+)(?:\.(\d+))?.*")
 _BYTES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _TIMES = ("DATE", "TIME", "TIMESTAMP")

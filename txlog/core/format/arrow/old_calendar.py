@@ -20,8 +20,6 @@ from txlog.errors import UnsupportedFeatureError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OldCalendar", "old_calendar"]
-
 _VERSION = b"org.apache.spark.version"
 _DATES_AND_TIMES = b"org.apache.spark.legacyDateTime"
 _INT96 = b"org.apache.spark.legacyINT96"

@@ -20,8 +20,6 @@ from txlog.errors import UnsupportedFeatureError
 if TYPE_CHECKING:
     from txlog.core.format.properties import TableProperties
 
-__all__ = ["AnnotatingSink", "annotated_groups", "check_annotated", "with_annotated_types"]
-
 Group: TypeAlias = tuple[str, ...]
 
 _STRUCT, _BYTE = 12, 3

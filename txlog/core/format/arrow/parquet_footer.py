@@ -15,8 +15,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["check_footer", "check_opened", "dictionary_leaves", "indexed_columns", "read_footer"]
-
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
 _INDEX_BYTES = 3  # more than a dictionary index takes, less than most plain text values

@@ -13,8 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["check_chunks", "counted_batches", "row_count", "rows_by_group"]
-
 
 def row_count(metadata: Any) -> int:
     """The rows of a file: those of its row groups. Some writers leave the footer's own number at 0."""

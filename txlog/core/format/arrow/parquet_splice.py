@@ -16,8 +16,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = ["MAGIC", "Piece", "Splice", "footer_of", "set_bounds", "state_of", "tail_of"]
-
 MAGIC = b"PAR1"
 """Begins and ends a file, "File format". A file whose footer is encrypted ends in ``PARE``."""
 

@@ -18,8 +18,6 @@ except ImportError:
 if TYPE_CHECKING:
     from txlog.core.format.arrow.parquet_annotations import AnnotatingSink
 
-__all__ = ["open_writer"]
-
 _ARGUMENTS: dict[str, Any] = {
     "version": "2.6",
     "compression": "snappy",

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from txlog.errors import StorageError
 
-__all__ = ["SpillError", "held", "no_room", "temporary_folder"]
-
 
 class SpillError(Exception):
     """The temporary file could not be made or written; the text says why, and ``__cause__`` is the ``OSError``."""

@@ -17,8 +17,6 @@ from txlog.core.format.arrow.arrays import from_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["joined_rows", "taken_batches", "taken_column", "taken_rows"]
-
 _ROWS_AT_ONCE = 1 << 15
 _JOINED_BYTES = 192 << 20
 _WHOLE_BYTES = 4 << 20  # columns up to this size, and those of one chunk, are left to Arrow

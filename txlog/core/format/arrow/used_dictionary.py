@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import flags_of, from_flags, from_numbers, numbers_of
 
-__all__ = ["dictionary_bounds", "with_used_entries"]
-
 _BOUND_BYTES = 4096
 """Arrow's writer leaves out longer ones."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["is_uuid", "uuid_strings"]
-
 _BYTES = 16
 _DIGIT_POSITIONS = [*range(8), *range(9, 13), *range(14, 18), *range(19, 23), *range(24, 36)]
 _LENGTH = 36

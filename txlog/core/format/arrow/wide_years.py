@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from txlog.core.format.type_support import shown_by_packages
 
-__all__ = ["date_text", "is_beyond_python", "python_rows", "python_value", "python_values", "timestamp_text"]
-
 _FIRST_DAY = -719_162  # of the year 1, in days since the epoch
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after which the calendar repeats
 _SECOND_US = 1_000_000

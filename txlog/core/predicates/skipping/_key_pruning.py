@@ -24,7 +24,8 @@ from txlog.core.format.schema import Struct
 from txlog.core.predicates.skipping._bounds_columns import BoundsColumns, ColumnBounds, Mask
 from txlog.core.predicates.skipping._many_files import FilePruner, Partition
 from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner
-from txlog.core.predicates.terms.predicate import And, Comparison, IsNull, Path, Predicate, bind
+from txlog.core.predicates.terms.predicate import And, Comparison, IsNull, Predicate, bind
+from txlog.core.predicates.terms.tree import Path
 from txlog.core.predicates.terms.values import beside
 
 if TYPE_CHECKING:

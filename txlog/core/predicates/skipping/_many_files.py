@@ -36,10 +36,10 @@ from txlog.core.predicates.terms.predicate import (
     IsNull,
     Not,
     Or,
-    Path,
     Predicate,
     StartsWith,
 )
+from txlog.core.predicates.terms.tree import Path
 from txlog.core.predicates.terms.values import beside
 
 if TYPE_CHECKING:

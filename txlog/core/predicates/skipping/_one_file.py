@@ -32,7 +32,6 @@ from txlog.core.predicates.terms.predicate import (
     IsNull,
     Not,
     Or,
-    Path,
     Predicate,
     StartsWith,
     paths_of,
@@ -40,6 +39,7 @@ from txlog.core.predicates.terms.predicate import (
     type_of,
     with_paths,
 )
+from txlog.core.predicates.terms.tree import Path
 from txlog.core.predicates.terms.values import Ordered, beside, compare, ordered
 from txlog.errors import TxlogError
 

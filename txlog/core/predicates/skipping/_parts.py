@@ -18,8 +18,8 @@ from txlog.core.format.schema import DataType, Decimal, Field, Primitive, Struct
 from txlog.core.format.statistics import value_at
 from txlog.core.format.type_support import TypeSupport, type_support
 from txlog.core.predicates import package_function
-from txlog.core.predicates.terms.predicate import And, BooleanExpression, Comparison, In, Not, Or, Path, Predicate
-from txlog.core.predicates.terms.tree import Call, Expression, Value
+from txlog.core.predicates.terms.predicate import And, BooleanExpression, Comparison, In, Not, Or, Predicate
+from txlog.core.predicates.terms.tree import Call, Expression, Path, Value
 
 _OPERATORS = frozenset(("<", "<=", ">", ">=", "=", "!="))
 

@@ -21,11 +21,11 @@ from txlog.core.predicates.terms.predicate import (
     IsNull,
     Not,
     Or,
-    Path,
     Predicate,
     StartsWith,
     type_of,
 )
+from txlog.core.predicates.terms.tree import Path
 
 _Certain: TypeAlias = tuple[bool, bool]
 """Whether the predicate is certainly (true, false) for every row."""

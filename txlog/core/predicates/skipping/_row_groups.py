@@ -18,7 +18,8 @@ from txlog.core.format.arrow.parquet_footer import check_footer
 from txlog.core.format.schema import DataType, Decimal, Primitive, Struct, leaf_paths, timestamp_of
 from txlog.core.format.statistics import file_leaves
 from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner, possible
-from txlog.core.predicates.terms.predicate import Path, Predicate
+from txlog.core.predicates.terms.predicate import Predicate
+from txlog.core.predicates.terms.tree import Path
 from txlog.core.predicates.terms.values import Ordered
 from txlog.core.util import cached_property
 

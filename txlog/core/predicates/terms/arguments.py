@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from txlog.core.format.arrow.arrays import one_array
 
-__all__ = ["as_arrays", "as_given", "takes_scalars"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

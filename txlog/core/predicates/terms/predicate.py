@@ -23,31 +23,6 @@ from txlog.core.predicates.terms.values import Ordered, fit, value_text
 from txlog.core.predicates.terms.zones import UTC, current_zone, read_in
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
-__all__ = [
-    "And",
-    "BooleanExpression",
-    "Comparison",
-    "Constant",
-    "ExcludesNothing",
-    "In",
-    "IsNull",
-    "Literal",
-    "Not",
-    "Or",
-    "Path",
-    "Predicate",
-    "StartsWith",
-    "UnboundCondition",
-    "bind",
-    "bind_leaf",
-    "operand_text",
-    "paths_of",
-    "prunable",
-    "resolve",
-    "type_of",
-    "with_paths",
-]
-
 Literal: TypeAlias = bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
 """The values that a column may be compared with, before `bind` converts them to the column's type."""
 

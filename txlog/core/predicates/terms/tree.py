@@ -23,20 +23,6 @@ from txlog.core.format.properties import path_text
 from txlog.core.format.schema import TIMES, VOID, DataType, Decimal, Primitive, type_name
 from txlog.core.predicates.terms.values import Ordered, value_text
 
-__all__ = [
-    "Call",
-    "CallSql",
-    "Expression",
-    "Path",
-    "Reference",
-    "Side",
-    "Value",
-    "captured_name",
-    "columns_of",
-    "variable_name",
-    "walk",
-]
-
 Path: TypeAlias = tuple[str, ...]
 """A column by its name, or a struct field by the names that lead to it."""
 

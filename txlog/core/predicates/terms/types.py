@@ -29,21 +29,6 @@ from txlog.core.format.schema import (
     types_in,
 )
 
-__all__ = [
-    "INTEGER_DIGITS",
-    "arithmetic_type",
-    "can_assign",
-    "can_cast",
-    "cast_depends_on_zone",
-    "common_type",
-    "is_floating",
-    "is_integer",
-    "is_numeric",
-    "is_ordered",
-    "is_same_nested",
-    "type_beside",
-]
-
 _PRECISION_MAX = 38
 _KEPT_SCALE = 6  # fraction digits that a decimal result keeps if it has too many digits (Spark's adjustPrecisionScale)
 

@@ -21,23 +21,6 @@ from txlog.core.format import schema as delta
 from txlog.core.format.schema import DataType
 from txlog.core.util import UTC
 
-__all__ = [
-    "INTEGER_ENDS",
-    "FittedLiteral",
-    "Microseconds",
-    "Ordered",
-    "as_float32",
-    "beside",
-    "compare",
-    "fit",
-    "next_comparison",
-    "next_part",
-    "ordered",
-    "parse_date",
-    "parse_timestamp",
-    "value_text",
-]
-
 Ordered: TypeAlias = bool | int | float | decimal.Decimal | str | bytes
 """A value in the form that `compare` orders."""
 

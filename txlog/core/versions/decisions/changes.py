@@ -21,8 +21,6 @@ from txlog.core.format.schema import Array, DataType, Field, Map, Struct, fold_n
 from txlog.core.format.type_widening import is_widening
 from txlog.errors import CorruptLogError
 
-__all__ = ["added_files", "as_mapped_before", "changed_rows", "incompatible_change", "redefinition"]
-
 
 def added_files(commit: Commit) -> tuple[list[AddFile], bool]:
     """The files that a commit added, without files that only moved rows, and whether it also removed rows."""

@@ -13,8 +13,6 @@ from txlog.core.format.features import CHECKPOINT_PROTECTION, features_of
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["with_protection"]
-
 _KEY = "delta.requireCheckpointProtectionBeforeVersion"
 
 

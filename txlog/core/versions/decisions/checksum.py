@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from txlog.core.format.actions import Action, ActionError, DomainMetadata, Metadata, Protocol, SetTransaction
+from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.core.format.commit_file import DEFAULT_LIMITS, Commit, LogLimits
+from txlog.core.format.wire import ActionError
 from txlog.core.versions.decisions.state import TableState, Totals
-
-__all__ = ["VersionChecksum", "checksum_bytes", "parse_checksum"]
 
 _APPLICATIONS_MAX = 1000
 _UNSIGNED_MAX = 2**63 - 1

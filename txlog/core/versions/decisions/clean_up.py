@@ -26,16 +26,6 @@ from txlog.core.format.log_names import LogFile, LogFileKind, parse_log_name
 from txlog.core.format.properties import DAY_MS, TableProperties
 from txlog.core.versions.decisions.segment import CheckpointFiles, ListedFile, read_listing
 
-__all__ = [
-    "CleanUpPlan",
-    "cutoff_ms",
-    "kept_checkpoints",
-    "plan_sidecars",
-    "plan_versions",
-    "planned_for_one_run",
-    "protected_version",
-]
-
 _PROTECTION_FEATURE = "checkpointProtection"
 _PROTECTION_PROPERTY = "delta.requireCheckpointProtectionBeforeVersion"
 

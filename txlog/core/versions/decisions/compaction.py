@@ -16,8 +16,6 @@ from txlog.core.format.actions import Action, DomainMetadata, Metadata, Protocol
 from txlog.core.format.commit_file import Commit
 from txlog.core.versions.decisions.files import fold_commits
 
-__all__ = ["compacted_bytes"]
-
 
 def compacted_bytes(commits: Sequence[Commit]) -> tuple[bytes, int]:
     """The file for these commits, a dense range. Its ``add`` and ``remove`` actions have ``dataChange`` false."""

@@ -45,19 +45,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates.skipping import Pruner
     from txlog.core.versions.decisions.state import TableState
 
-__all__ = [
-    "AlreadyCommitted",
-    "Committed",
-    "Conflict",
-    "Decision",
-    "Rebase",
-    "Reexecute",
-    "SplitAppends",
-    "decide",
-    "decide_unread",
-    "endangered",
-]
-
 
 _PLANNING_MAX_MS = 3_600_000
 """A deletion vector is written before its commit is planned, whose time is all that is known of it: by so much at the

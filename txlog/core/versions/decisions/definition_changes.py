@@ -24,15 +24,6 @@ from txlog.core.format.properties import (
 )
 from txlog.core.format.schema import Field, Struct
 
-__all__ = [
-    "changed_properties",
-    "is_same_definition",
-    "keeps_write_rules",
-    "lacked_columns",
-    "only_adds_harmless_features",
-    "with_latest_marks",
-]
-
 _IDENTITY = "delta.identity."
 
 _UPKEEP = frozenset(

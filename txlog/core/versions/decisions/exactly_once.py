@@ -18,17 +18,6 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.versions.decisions.joined_appends import fingerprint_of
 from txlog.core.wording import advice, argument, batch
 
-__all__ = [
-    "AlreadyCommitted",
-    "FingerprintMismatch",
-    "Fresh",
-    "ReplayCheck",
-    "Rewound",
-    "Unproven",
-    "check_replay",
-    "fingerprints_differ",
-]
-
 
 class Fresh(msgspec.Struct, frozen=True):
     """Not in the table: commit it."""

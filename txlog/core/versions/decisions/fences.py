@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from txlog.core.format.commit_file import Commit
     from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["fence", "fenced_off", "is_fence"]
-
 _OPERATION = "FENCE"
 _ONE, _MANY = "txnId", "txnIds"
 

@@ -32,23 +32,6 @@ from txlog.core.format.stats_text import statistics_as_json
 from txlog.core.versions.decisions.typed_statistics import STATS_PARSED, with_typed_statistics
 from txlog.errors import CorruptLogError
 
-__all__ = [
-    "NamedFiles",
-    "Newest",
-    "adds_of_batch",
-    "coalesced",
-    "fold_commits",
-    "left_after",
-    "live_files",
-    "mentions",
-    "reconcile",
-    "reconcile_tombstones",
-    "removes_of_batch",
-    "statistics_texts",
-    "with_added",
-]
-
-
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=/"
 """Bytes with only one spelling in a path. A relative path of only such bytes is canonical."""
 

@@ -31,8 +31,6 @@ from txlog.core.versions.decisions.proposal import Proposal, validate_proposal
 from txlog.core.versions.decisions.segment import ListedFile
 from txlog.errors import InvalidInputError
 
-__all__ = ["DEAD_MS", "KnownLog", "Standing", "joined_with", "may_be_taken", "standing"]
-
 DEAD_MS = 3_600_000
 """An intent that is older than the newest name of its folder by this much is ignored by everyone but its writer."""
 _LEFT_BEHIND_MS = 10_000

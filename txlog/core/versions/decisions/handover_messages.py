@@ -21,8 +21,6 @@ from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import TxlogError
 
-__all__ = ["from_bytes", "to_bytes"]
-
 _FORMAT = 1
 
 

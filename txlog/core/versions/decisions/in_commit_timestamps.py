@@ -14,8 +14,6 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["ENABLEMENT_KEYS", "keeps_timestamps", "next_timestamp_ms", "with_enablement"]
-
 _VERSION_KEY = "delta.inCommitTimestampEnablementVersion"
 _TIMESTAMP_KEY = "delta.inCommitTimestampEnablementTimestamp"
 ENABLEMENT_KEYS = (_VERSION_KEY, _TIMESTAMP_KEY)

@@ -37,8 +37,6 @@ from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CorruptLogError, InvalidInputError
 
-__all__ = ["INTENT_BYTES_MAX", "Intent", "can_be_offered", "intent_name", "members_of", "named_intent"]
-
 INTENT_BYTES_MAX = 1 << 20
 """A writer with more to commit commits alone: its data takes much longer than the log."""
 _NAME = pattern(r"([0-9]{20})\.([0-9A-Za-z-]{1,64})\.intent")

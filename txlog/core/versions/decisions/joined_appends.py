@@ -28,22 +28,6 @@ if TYPE_CHECKING:
     from txlog.core.versions.decisions.proposal import Proposal
     from txlog.core.versions.decisions.state import TableState
 
-__all__ = [
-    "BYTES_MAX",
-    "MEMBERS_MAX",
-    "JoinedAppend",
-    "Joining",
-    "adds_of",
-    "fingerprint_of",
-    "fits",
-    "holds",
-    "may_join",
-    "member",
-    "member_of_checkpoint",
-    "members",
-    "txn_ids",
-]
-
 MEMBERS_MAX = 1000
 """The most appends of one commit."""
 BYTES_MAX = 16 << 20

@@ -25,8 +25,6 @@ from txlog.core.versions.decisions.joined_appends import adds_of
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.errors import ConflictReason
 
-__all__ = ["Region", "UnseenChanges", "unseen_changes"]
-
 
 class Region(msgspec.Struct, frozen=True):
     """The rows of a table version that an overwrite replaces: a ``predicate``'s, or whole ``partitions``.

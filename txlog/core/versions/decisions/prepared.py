@@ -54,24 +54,6 @@ if TYPE_CHECKING:
     from txlog.core.format.commit_file import Commit
     from txlog.core.versions.decisions.state import TableState
 
-__all__ = [
-    "Preparation",
-    "PreparedTable",
-    "StagedPart",
-    "committed",
-    "deciding",
-    "ends",
-    "is_effect",
-    "is_part",
-    "number_of",
-    "part_name",
-    "preparation",
-    "preparing",
-    "rolled_back",
-    "tables_of",
-    "transaction_of",
-]
-
 _PREPARE, _COMMIT, _ROLLBACK = "PREPARE TRANSACTION", "COMMIT PREPARED", "ROLLBACK PREPARED"
 _TAG, _TABLES = "txlog.transaction", "txlog.tables"
 _NAME_START = "prepared."

@@ -40,18 +40,6 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from txlog.core.predicates.terms.predicate import Predicate
 
-__all__ = [
-    "ROW_TRACKING_DOMAIN",
-    "Isolation",
-    "OperationInfo",
-    "Proposal",
-    "ReadSet",
-    "commit_bytes",
-    "commit_facts",
-    "validate_proposal",
-]
-
-
 Kind = TypeVar("Kind", bound=Action)
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"

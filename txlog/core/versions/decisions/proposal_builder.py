@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.versions.decisions.state import TableState
 
-__all__ = ["ProposalBuilder"]
-
 _IDENTITY_TAG = "delta.identity.schemaUpdate"
 
 

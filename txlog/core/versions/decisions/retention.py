@@ -17,17 +17,6 @@ from txlog.core.format.actions import SetTransaction
 from txlog.core.format.properties import TableProperties
 from txlog.core.versions.decisions.state import TableState
 
-__all__ = [
-    "BY_FILE",
-    "BY_REQUEST",
-    "ReadingCost",
-    "checkpoint_is_due",
-    "checkpoint_is_overdue",
-    "retained_tombstones",
-    "retained_transactions",
-    "trusted_s",
-]
-
 
 def trusted_s(properties: TableProperties, most_s: float) -> float:
     """How long an answer of the log may be trusted, at most ``most_s``: a quarter of ``delta.logRetentionDuration``.

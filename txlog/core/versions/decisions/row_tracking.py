@@ -12,21 +12,12 @@ from collections.abc import Mapping
 import orjson
 from msgspec.structs import replace
 
-from txlog.core.format.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
+from txlog.core.format.actions import Action, AddFile, DomainMetadata, Protocol
 from txlog.core.format.statistics_read import num_records
+from txlog.core.format.wire import INT64_MAX
 from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Proposal
 from txlog.core.versions.decisions.state import TableState
 from txlog.errors import CorruptLogError, InvalidInputError
-
-__all__ = [
-    "ROW_TRACKING_PROPERTIES",
-    "SUSPENDED",
-    "is_suspended",
-    "row_id_domain",
-    "row_id_mark",
-    "tracks_rows",
-    "with_row_ids",
-]
 
 SUSPENDED = "delta.rowTrackingSuspended"
 """If true, new files get no row ids, although the protocol lists the feature."""

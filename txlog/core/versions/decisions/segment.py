@@ -15,8 +15,6 @@ from msgspec.structs import replace
 
 from txlog.core.format.log_names import LogFile, LogFileKind, parse_log_name
 
-__all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_segment", "is_stray", "read_listing"]
-
 
 class ListedFile(Protocol):
     """What this module needs to know about a listed object. `core.store._base.ObjectMeta` has these fields."""

@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from txlog.core.format.properties import TableProperties
     from txlog.core.format.schema import Struct
 
-__all__ = [
-    "PREPARED",
-    "BegunVacuum",
-    "CommitMark",
-    "StateBuilder",
-    "TableState",
-    "Totals",
-    "advance",
-    "begun_vacuum",
-    "commit_mark",
-]
-
-
 PREPARED: Final = "txlog-prepared"
 """The application whose number counts the prepared versions of a table: `decisions.prepared`."""
 

@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["FileRange", "ReadLimits", "StreamOffset", "VersionSizes", "end_of_batch", "file_ranges", "replayed_start"]
-
 _FORMAT = 1
 _FORMAT_MAX = 3
 """Format 3 marks a schema change by a negative index, before the version's first file."""

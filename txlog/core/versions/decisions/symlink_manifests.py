@@ -19,8 +19,6 @@ from txlog.errors import UnsupportedFeatureError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FOLDER", "NAME", "NOTE", "Manifests", "Partition", "manifests_of", "partition_of"]
-
 FOLDER = "_symlink_format_manifest"
 NAME = "manifest"
 NOTE = "_txlog/symlink_manifests.json"

@@ -15,8 +15,6 @@ from txlog.core.format.arrow.arrays import flags_of, from_flags, from_numbers
 from txlog.core.format.package_bounds import is_package_bound, of_own_form, text_form
 from txlog.core.format.stats_struct import statistics_as_struct
 
-__all__ = ["STATS_PARSED", "with_typed_statistics"]
-
 STATS_PARSED = "stats_parsed"
 
 

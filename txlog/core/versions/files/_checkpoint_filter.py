@@ -19,7 +19,7 @@ import pyarrow as pa
 from txlog.core.format.arrow.arrays import STRING_MAP, flags_of, from_flags, from_numbers, members_of
 from txlog.core.format.schema import leaf_paths
 from txlog.core.predicates.skipping import ColumnFacts, FilePruner
-from txlog.core.predicates.terms.predicate import Path
+from txlog.core.predicates.terms.tree import Path
 from txlog.core.versions.decisions.files import NamedFiles, statistics_texts
 
 Read: TypeAlias = Callable[[int, list[str]], Iterator[pa.RecordBatch]]

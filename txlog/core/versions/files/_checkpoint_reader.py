@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.format.actions import Action, ActionError, AddFile, RemoveFile, Sidecar, action_from_json
+from txlog.core.format.actions import Action, AddFile, RemoveFile, Sidecar, action_from_json
 from txlog.core.format.commit_file import Commit, LogLimits, parse_actions
 from txlog.core.format.file_columns import FILES_SCHEMA, TOMBSTONES_SCHEMA
 from txlog.core.format.log_names import SIDECARS, LogFileKind
-from txlog.core.format.wire import shown
+from txlog.core.format.wire import ActionError, shown
 from txlog.core.parallel import parallel_map
 from txlog.core.store import TableStore
 from txlog.core.versions.decisions import files

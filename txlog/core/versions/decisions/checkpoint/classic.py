@@ -33,8 +33,6 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from txlog.core.util import Apply
 
-__all__ = ["Checkpoint", "build_checkpoint", "retained_small_actions"]
-
 _TEXTS = pa.list_(pa.field("element", pa.string()))
 
 # Children are nullable although the protocol requires them: Arrow writes no NOT NULL child below a null struct.

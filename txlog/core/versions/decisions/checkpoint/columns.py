@@ -33,8 +33,6 @@ from txlog.core.versions.decisions.typed_statistics import STATS_PARSED
 if TYPE_CHECKING:
     from txlog.core.util import Apply
 
-__all__ = ["COMPRESSIONS", "ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer"]
-
 ROW_GROUP_ROWS = 65_536
 _ROW_GROUP_BYTES = 128 << 20
 _DICTIONARY_LEAVES = [

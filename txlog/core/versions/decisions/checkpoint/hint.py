@@ -16,8 +16,6 @@ from txlog.core.format.log_names import LogFileKind, checkpoint_name, multipart_
 from txlog.core.format.wire import size_or_none
 from txlog.core.versions.decisions.segment import CheckpointFiles
 
-__all__ = ["LastCheckpoint", "json_checksum", "last_checkpoint_bytes", "parse_last_checkpoint"]
-
 _PARTS_MAX = 100_000
 
 

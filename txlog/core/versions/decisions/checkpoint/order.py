@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from txlog.core.format.file_columns import partition_column
 
-__all__ = ["RowGroup", "row_groups_by_partition"]
-
 RowGroup: TypeAlias = Callable[[], pa.Table]
 """Assembles a row group. May run in any thread."""
 

@@ -33,8 +33,6 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from txlog.core.util import Apply
 
-__all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidecar_groups", "top_level", "wants_v2"]
-
 
 def wants_v2(state: TableState) -> bool:
     """Whether checkpoints of this table are V2: its policy requests it, and its protocol makes readers support it."""
