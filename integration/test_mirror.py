@@ -394,7 +394,7 @@ def test_a_history_has_the_rows_of_every_moment_since_its_snapshot(database: Dat
         assert sorted((row["id"], row["v"], row["body"]) for row in there) == expected
     assert len({(row["id"], row["__START_AT"]) for row in rows}) == len(rows)
     assert all(row["__END_AT"] is None or row["__START_AT"] < row["__END_AT"] for row in rows)
-    with pytest.raises(InvalidInputError, match=r"SCD type 2\), and the mirror was asked for type 1"):
+    with pytest.raises(InvalidInputError, match=r"SCD type 2\), but the mirror was asked for type 1"):
         database.catch_up(["t"])
     database.run("truncate t")
     with pytest.raises(InvalidInputError, match="was truncated, which SCD type 2 does not follow"):

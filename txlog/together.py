@@ -124,8 +124,7 @@ class JointTransaction:
             if key is table or (isinstance(key, str | os.PathLike) and key == table):
                 return member
         raise InvalidInputError(
-            f"{table} takes no part in this transaction: index it with a table, or a location, that was passed to"
-            " txlog.transaction"
+            f"{table} is not part of this transaction: use a table or a location that was passed to txlog.transaction"
         )
 
     def __iter__(self) -> Iterator[Transaction]:

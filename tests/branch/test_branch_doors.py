@@ -167,12 +167,12 @@ OF_A_TABLE = {
     "publish a table": (in_shell("publish", "T"), "txlog branch URI NAME"),
     "diff a table": (in_shell("diff", "T"), "txlog branch URI NAME"),
     "make a branch of a branch": (in_shell("branch", "T@b", "c"), "a branch has no branches"),
-    "check a branch that is not there": (in_shell("check", "T@c"), "Make one by txlog branch URI NAME"),
+    "check a branch that is not there": (in_shell("check", "T@c"), "Make one with txlog branch URI NAME"),
     "make a branch of a branch in SQL": (in_sql("ALTER TABLE {B} CREATE BRANCH c"), "a branch has no branches"),
     "publish a branch of a branch in SQL": (in_sql("ALTER TABLE {B} PUBLISH BRANCH b"), "a branch has no branches"),
     "publish a branch that is not there in SQL": (
         in_sql("ALTER TABLE {T} PUBLISH BRANCH c"),
-        "Make one by ALTER TABLE ... CREATE BRANCH",
+        "Make one with ALTER TABLE ... CREATE BRANCH",
     ),
 }
 

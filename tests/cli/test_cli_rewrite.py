@@ -46,7 +46,7 @@ def test_a_size_is_a_number_of_bytes_or_has_a_unit(table: txlog.Table) -> None:
         for text in ("0", "-5", "10xb", "1.5gb", ""):
             refused = CliRunner().invoke(app, ["optimize", table.uri, name, text])
             assert refused.exit_code == 2, text
-            assert f"{text!r} is no size: give bytes, or a unit as in 128mb" in " ".join(refused.stderr.split())
+            assert f"{text!r} is not a size: give bytes, or a unit as in 128mb" in " ".join(refused.stderr.split())
 
 
 def test_refusals_of_vacuum_and_restore_name_options_of_the_command_line(table: txlog.Table) -> None:

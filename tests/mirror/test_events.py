@@ -81,7 +81,9 @@ def test_what_debezium_wrote_for_each_type_of_postgresql_is_the_value_there(tmp_
     assert rows(tmp_path, "public.each") == [expected, nulls]
     assert rows(tmp_path) == []
     infinite = {**row, "day": -2147472692}  # 'infinity'
-    with pytest.raises(InvalidInputError, match=r"line 3 of orders\.jsonl: the column day: -2147472692 is no Date"):
+    with pytest.raises(
+        InvalidInputError, match=r"line 3 of orders\.jsonl: the column day: -2147472692 is not of the type Date"
+    ):
         follow(tmp_path, b"", b"", event("u", infinite, fields=fields, table="each"))
 
 

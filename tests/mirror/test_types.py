@@ -75,12 +75,12 @@ def test_an_array_has_quoted_elements_nulls_and_the_word_null() -> None:
     ],
 )
 def test_a_value_that_delta_lacks_is_refused_by_its_text(name: str, text: str) -> None:
-    with pytest.raises(InvalidInputError, match=f"{text!r} is no value"):
+    with pytest.raises(InvalidInputError, match=f"{text!r} is not a value"):
         values_of(pa.array([None, text]), of(name, numeric(10, 2) if name == "numeric" else -1))
 
 
 @pytest.mark.parametrize("text", ["{{1,2},{3,4}}", "[0:1]={1,2}"])
 def test_an_array_that_delta_lacks_is_refused_by_its_text(text: str) -> None:
     ints = column_type(SourceType("pg_catalog", "_int4", element=SourceType("pg_catalog", "int4")), -1)
-    with pytest.raises(InvalidInputError, match="is no value of an array"):
+    with pytest.raises(InvalidInputError, match="is not a value of an array"):
         values_of(pa.array([text]), ints)

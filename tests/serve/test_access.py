@@ -37,12 +37,12 @@ def test_a_damaged_file_of_tokens_changes_nothing_and_only_the_log_says_where(
             access.check("guessed", "orders", "append")
         assert str(tmp_path) not in str(raised.value)
     assert caplog.text.count(f"{path}: the tokens stay as they were") == 1
-    assert caplog.text.count("line 2 of the tokens is no grant") == 1
+    assert caplog.text.count("line 2 of the tokens is not a grant") == 1
     other, line = made(path, "mended")
     access.check(other, "orders", "append")
     assert not access.has(token, "orders", "append")
     path.write_bytes(damage)
-    with pytest.raises(InvalidInputError, match="line 1 of the tokens is no grant"):
+    with pytest.raises(InvalidInputError, match="line 1 of the tokens is not a grant"):
         Access(path)
 
 

@@ -76,5 +76,5 @@ def test_a_token_that_was_taken_back_is_refused_while_the_service_runs(
 def test_a_line_that_is_no_grant_is_refused_with_its_number(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text('\n{"name": "x", "sha256": "", "tables": ["*"], "rights": ["rule"]}\n')
-    with pytest.raises(InvalidInputError, match="line 2 of the tokens is no grant"):
+    with pytest.raises(InvalidInputError, match="line 2 of the tokens is not a grant"):
         Access(file)

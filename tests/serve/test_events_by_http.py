@@ -168,9 +168,9 @@ def test_events_of_all_tables_go_to_the_tables_that_they_name_with_the_keys_of_t
 @pytest.mark.parametrize(
     ("more", "sent", "said"),
     [
-        ("", b'{"id": 1}', "message 1: this is no event of Debezium"),
-        ("", body(order("c", 1, "a"), b"nonsense"), "message 2: this is no JSON"),
-        ("", body(b"", order("c", 1), order("c", "x")), "message 3: the column id: int32 'x' is no value of int32"),
+        ("", b'{"id": 1}', "message 1: this is not a Debezium event"),
+        ("", body(order("c", 1, "a"), b"nonsense"), "message 2: this is not JSON"),
+        ("", body(b"", order("c", 1), order("c", "x")), "message 3: the column id: int32 'x' is not a value of int32"),
         (
             "",
             body(order("c", 1), order("c", 2, table="lines")),
@@ -193,7 +193,7 @@ def test_events_that_cannot_be_applied_are_refused_with_the_reason_and_nothing_l
         assert service.room.used_bytes == 0
         assert ask(http_door, PATH, b"id\n1", "text/csv").status == 415
         unkeyed = ask(http_door, "/tables/events/rows?envelope=debezium", order("c", 1))
-        assert "say keys=id" in unkeyed.said["message"]
+        assert "pass keys=id" in unkeyed.said["message"]
         unknown = ask(http_door, "/tables/events/rows?envelope=maxwell&keys=id", order("c", 1))
         assert "maxwell" in unknown.said["message"]
     assert found(table) == []

@@ -114,7 +114,7 @@ def test_a_json_array_or_one_object_are_rows_with_their_digits(tmp_path: Path) -
             answer = ask(http_door, "/tables/events/rows", body, "application/json")
             assert (answer.status, answer.said.get("rows", 0)) == (200, count), answer
         for body, told in (
-            (b'[{"id": 5},{"id": nope}]', "begins as a JSON array, and is none"),
+            (b'[{"id": 5},{"id": nope}]', "begins as a JSON array, but is not one"),
             (b'[{"id": 5}, 6]', "row 1"),
             (b'[{"id": 5}, {"id": "x"}]', "row 1"),
         ):
@@ -138,7 +138,7 @@ def test_bodies_that_ended_the_process_are_refused(kind: str, tmp_path: Path) ->
         for body in bodies:
             refused = ask(http_door, "/tables/events/rows", body, kind)
             assert refused.status == 422, body[:20]
-            assert ("is no JSON object, but null" in refused.said["message"]) == (b"null" in body)
+            assert ("is null, not a JSON object" in refused.said["message"]) == (b"null" in body)
         aside = ask(http_door, "/tables/events/rows?quarantine=bad", b'null\n{"id": 1}\n', kind)
         assert (aside.said["rows"], aside.said["quarantined"]) == (1, 1)
     assert ids(table) == [1]

@@ -415,7 +415,7 @@ def test_a_query_that_changes_a_table_is_refused_before_the_statement_in_front_o
 
 @pytest.mark.parametrize("statement", ["update t set a = 1", "delete from t"])
 def test_a_statement_without_a_query_has_no_queries_in_front_of_it(statement: str) -> None:
-    with pytest.raises(InvalidInputError, match="may name the queries of WITH: leave them out, or use MERGE INTO"):
+    with pytest.raises(InvalidInputError, match="UPDATE and DELETE cannot use the queries of WITH: leave WITH out"):
         read_statements(f"with c as (select 1) {statement}")
 
 

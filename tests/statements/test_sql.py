@@ -995,7 +995,7 @@ def test_a_query_in_duckdbs_own_sql_has_duckdbs_values(catalog: txlog.Catalog) -
     assert run(query, s="a") == [(3, 3, "a")]
     assert run("select 'it''s \\', t.id from t version as of 1 order by all desc limit 1") == [("it's \\", 2)]
     assert run("from `default`.t select sum(id) as n") == [(3,)]
-    with pytest.raises(InvalidInputError, match="takes queries alone: append their rows"):
+    with pytest.raises(InvalidInputError, match="runs only queries: append their rows"):
         txlog.sql("insert into t select 1, 'x'", catalog, dialect="duckdb")
     for call in ("product(id)", "median_absolute(id)", "asinh(id)", "approx_count_distinct(id)"):
         ways = 'txlog.spark.sql runs .* in Spark. Without Java, engine="sail" .* and dialect="duckdb"'
@@ -1043,8 +1043,8 @@ def test_a_list_is_a_parameter_for_in_at_every_statement(
     ("text", "values", "refused"),
     [
         ("select 1 in (:v)", [], "the list of :v is empty"),
-        ("select :v as a", [1], "is a list, which only IN takes"),
-        ("select 1 in (1 + :v)", [1], "is a list, which only IN takes"),
+        ("select :v as a", [1], "is a list, which only IN accepts"),
+        ("select 1 in (1 + :v)", [1], "is a list, which only IN accepts"),
         ("select 1 in (:v)", [[1]], "expected None, a boolean, a number"),
         ("select 1 in (:v)", {"a": 1}, "expected None, a boolean, a number"),
     ],

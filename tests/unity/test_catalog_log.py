@@ -425,7 +425,7 @@ def test_a_name_that_is_no_staged_commit_is_not_read(server: UnityServer, name: 
     created(server)
     record = {"version": 1, "timestamp": 1, "file-name": name, "file-size": 1, "file-modification-timestamp": 1}
     server.table(NAME).update(commits=[record], latest=1, newest=name)
-    with pytest.raises(CorruptLogError, match="no staged commit"):
+    with pytest.raises(CorruptLogError, match="not a staged commit"):
         opened(server)
 
 

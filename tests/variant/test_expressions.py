@@ -93,7 +93,7 @@ def test_a_path_has_names_in_three_spellings_and_numbers() -> None:
     assert path_of("$") == ()
     assert path_of("$.a.b[0]['c d'][\"e.f\"][12].é") == ("a", "b", 0, "c d", "e.f", 12, "é")
     for text in ("", "a", "$a", "$.", "$.a.", "$[a]", "$[-1]", "$['a]", "$.a b.[0", "$..a"):
-        with pytest.raises(ValueError, match="is no path into a variant"):
+        with pytest.raises(ValueError, match="is not a path into a variant"):
             path_of(text)
 
 
@@ -106,7 +106,7 @@ def values_of(text: str, *, zone: str = "UTC") -> list[Any]:
 
 
 def test_a_part_of_another_type_fails_or_is_null_and_is_computed_only_where_it_is_needed() -> None:
-    with pytest.raises(InvalidInputError, match='a variant\'s value "text" is no int: try_variant_get'):
+    with pytest.raises(InvalidInputError, match='a variant\'s value "text" is not of the type int: try_variant_get'):
         values_of("variant_get(v, '$.a', 'int')")
     assert values_of("try_variant_get(v, '$.a', 'int')") == [1, None, None, None, None]
     assert values_of("case when id = 0 then v:a::int end") == [1, None, None, None, None]
@@ -125,7 +125,7 @@ def test_nulls_of_json_and_of_sql_and_missing_parts() -> None:
     ("text", "why"),
     [
         ("variant_get(v, id)", "takes a literal string"),
-        ("variant_get(v, 'a')", "no path into a variant"),
+        ("variant_get(v, 'a')", "not a path into a variant"),
         ("variant_get(v, '$.a', 'integr')", "takes a type"),
         ("variant_get(v, '$.a', 'map<int, int>')", "one by one"),
         ("variant_get(id, '$.a')", "takes variant, not bigint"),
@@ -222,9 +222,9 @@ def test_a_part_becomes_a_nested_type() -> None:
     ]
     assert of("TRY_CAST(v:l AS ARRAY<INT>)") == of("try_variant_get(v, '$.l', 'array<int>')")
     assert of("v:o::struct<a: int, z: string>") == [{"a": 1, "z": None}, None, None]
-    with pytest.raises(InvalidInputError, match="a variant's byte is no array<int>"):
+    with pytest.raises(InvalidInputError, match="a variant's byte is not of the type array<int>"):
         of("variant_get(v, '$.l', 'array<int>')")
-    with pytest.raises(InvalidInputError, match="a variant's byte is no array<int>"):
+    with pytest.raises(InvalidInputError, match="a variant's byte is not of the type array<int>"):
         of("v:l::array<int>")
 
 

@@ -186,7 +186,7 @@ def test_bytes_that_are_no_variant_are_refused_by_row(table: txlog.Table, parts:
 def test_a_damaged_variant_in_a_file_is_an_error_that_names_the_row(table: txlog.Table) -> None:
     bad = pa.array([{"value": b"\0", "metadata": b"\1\0\0"}, {"value": b"\x18", "metadata": b"\1\0\0"}])
     table.overwrite(numbered(bad))
-    with pytest.raises(InvalidInputError, match="row 1 is no variant: its value ends at byte 1"):
+    with pytest.raises(InvalidInputError, match="row 1 is not a variant: its value ends at byte 1"):
         variant.to_json(table.to_arrow()["v"])
     with pytest.raises(InvalidInputError, match="a variant is damaged"):
         table.delete("v::int = 1")

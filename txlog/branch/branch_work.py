@@ -70,7 +70,7 @@ class BranchWork:
                 last = last if version is None else version
         except NotFoundError:
             raise InvalidInputError(
-                "nobody can tell whether this branch was published: the table forgets what was, by its property"
+                "it is unknown whether this branch was published: the table forgets its publications after"
                 " delta.setTransactionRetentionDuration, and its log was cleaned up. Compare the two, and append to the"
                 " table what it lacks",
                 table=self.branch.uri,
@@ -175,7 +175,7 @@ class BranchWork:
         ended_at = -1 if origin.ended_at is None else origin.ended_at
         if ended_at >= self.state.version and (published is None or published < ended_at - 1):
             raise InvalidInputError(
-                f"the branch was discarded, so nothing of it is published: make a new one by {MAKE_ONE}",
+                f"the branch was discarded, so it cannot be published: make a new one with {MAKE_ONE}",
                 table=self.branch.uri,
                 version=self.state.version,
             )

@@ -124,13 +124,13 @@ def _check_kind(table: OpenTable, newest: TableState) -> None:
             table=table.uri,
         )
     if origin_of(newest) is not None:
-        raise InvalidInputError("a branch has no branches of its own: make one of the table", table=table.uri)
+        raise InvalidInputError("a branch cannot have branches: make one of the table", table=table.uri)
 
 
 def _require_finished(table: OpenTable, newest: TableState, branch: OpenTable, there: TableState, name: str) -> None:
     origin = origin_of(there)
     if origin is None:
-        raise TableExistsError("there is a table here that is no branch: choose another name", table=branch.uri)
+        raise TableExistsError("there is a table here that is not a branch: choose another name", table=branch.uri)
     known = info_of(newest, branch, there, origin)
     if known.status == "open" and (known.published_version is None or known.published_version < known.version):
         is_first = there.version == origin.made_at

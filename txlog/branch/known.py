@@ -151,7 +151,7 @@ def origin_of(state: TableState) -> Origin | None:
         return _read(text)
     except ValueError:
         raise CorruptLogError(
-            f"the property {PROPERTY} says nothing of where the branch comes from: {text[:100]!r}",
+            f"the property {PROPERTY} does not say where the branch comes from: {text[:100]!r}",
             version=state.version,
             repair="Copy the rows that you need to the table, and discard the branch",
         ) from None
@@ -198,7 +198,7 @@ def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Orig
     if origin is not None and origin.is_closed:
         raise InvalidInputError(
             f"the branch was published or discarded, and a vacuum of its table deletes what is left of it: make a new"
-            f" one by {MAKE_ONE}",
+            f" one with {MAKE_ONE}",
             table=open_table.uri,
             version=state.version,
         )
@@ -206,7 +206,7 @@ def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Orig
         raise InvalidInputError(
             "this table is not a branch: open one by the name after an @, as in "
             + advice("open a branch", f"Table.open({f'{open_table.uri}@name'!r})")
-            + f", or make one by {MAKE_ONE}",
+            + f", or make one with {MAKE_ONE}",
             table=open_table.uri,
             version=state.version,
         )
@@ -267,7 +267,7 @@ def branch_named(table: OpenTable, name: str) -> OpenTable:
     if state is None or origin_of(state) is None or is_closed(state):
         known = ", ".join(each.name for each in branches(table) if each.status == "open") or "none"
         raise TableNotFoundError(
-            f"{table.uri} has no branch {name!r}; open branches: {known}. Make one by {MAKE_ONE}",
+            f"{table.uri} has no branch {name!r}; open branches: {known}. Make one with {MAKE_ONE}",
             table=branch.uri,
         )
     origin = origin_of(state)
@@ -276,8 +276,8 @@ def branch_named(table: OpenTable, name: str) -> OpenTable:
     if lost is not None:
         raise TableNotFoundError(
             f"{table.uri} has no branch {name!r}: the process that began to make one died, while a vacuum deleted"
-            f" {lost}, which the branch names. Nobody has written to it: make it again by {MAKE_ONE}, or discard it"
-            f" by its location, {branch.uri}",
+            f" {lost}, which the branch names. Nobody has written to it: make it again with {MAKE_ONE}, or"
+            f" discard it by its location, {branch.uri}",
             table=branch.uri,
         )
     return branch

@@ -93,7 +93,7 @@ def size(text: str) -> int:
     try:
         return size_bytes(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no size: give bytes, or a unit as in 128mb") from None
+        raise typer.BadParameter(f"{text!r} is not a size: give bytes, or a unit as in 128mb") from None
 
 
 Parameters = Annotated[

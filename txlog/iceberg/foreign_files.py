@@ -181,7 +181,7 @@ def _document(store: TableFiles, path: str) -> dict[str, Any]:
         document = orjson.loads(_inflated(_read(store, path)))
         if isinstance(document, dict):
             return document
-        problem = "it is no JSON object"
+        problem = "it is not a JSON object"
     except (ValueError, zlib.error) as error:
         problem = str(error)
     raise InvalidInputError(f"{path} is not Iceberg metadata: {problem}", table=store.uri, path=path)

@@ -137,7 +137,7 @@ def refuse_unread_rules(store: TableStore, state: TableState) -> None:
         what = "partition columns and column ids" if versions else "partition columns"
         rule = ICEBERG_COMPAT[versions[0]] if versions else "materializePartitionColumns"
         raise InvalidInputError(
-            f"the table wants {what} in each data file ({rule}), which the files of other programs may lack: append"
+            f"the table requires {what} in each data file ({rule}), which the files of other programs may lack: append"
             " the rows instead, by table.append(pyarrow.dataset.dataset(paths))",
             table=store.uri,
             version=state.version,

@@ -239,8 +239,8 @@ def _require_in_files(
         has = field_id(field) in ids.values() if mode == "id" else (physical_name(field),) in ids
         if not has:
             raise UnsupportedFeatureError(
-                f"{file.path} has no column {field.name}, by whose values Iceberg partitions it, and the Delta table"
-                " cannot: write the files again in Iceberg, with rewrite_data_files",
+                f"{file.path} has no column {field.name}, by which Iceberg partitions the table. In a Delta table,"
+                " the files need this column: write the files again in Iceberg, with rewrite_data_files",
                 features=("Iceberg partitions without columns",),
                 table=store.uri,
                 path=file.path,

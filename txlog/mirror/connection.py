@@ -92,7 +92,7 @@ def source_name(address: str) -> str:
     try:
         given = conninfo.conninfo_to_dict(address)
     except psycopg.Error as error:
-        raise InvalidInputError(f"this is no address of PostgreSQL: {str(error).strip()}") from None
+        raise InvalidInputError(f"this is not the address of a PostgreSQL database: {str(error).strip()}") from None
     host = given.get("host") or given.get("hostaddr") or "localhost"
     return f"postgres://{host}{':' + str(given['port']) if 'port' in given else ''}/{given.get('dbname', '')}"
 

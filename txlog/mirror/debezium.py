@@ -107,7 +107,7 @@ def event_of(message: bytes | str | Mapping[str, Any] | None) -> Event | None:
         return None
     if operation not in _OPERATIONS or not isinstance(source, Mapping):
         raise InvalidInputError(
-            "this is no event of Debezium, which has op (c, r, u, d or t), source, and before or after: let Debezium"
+            "this is not a Debezium event, which has op (c, r, u, d or t), source, and before or after: let Debezium"
             " write whole events, without ExtractNewRecordState"
         )
     before, after = (_row(value.get(name)) for name in ("before", "after"))
@@ -128,7 +128,7 @@ def json_of(text: bytes | str) -> Any:
     try:
         return _DECODER.decode(text) if text.strip() else None
     except (msgspec.DecodeError, UnicodeError, RecursionError, ArithmeticError) as error:
-        raise InvalidInputError(f"this is no JSON: {error}") from None
+        raise InvalidInputError(f"this is not JSON: {error}") from None
 
 
 def row_of(row: Mapping[str, Any], fields: Sequence[EventField]) -> Values:
@@ -145,7 +145,9 @@ def row_of(row: Mapping[str, Any], fields: Sequence[EventField]) -> Values:
         try:
             found.append(None if value is None else _text(value, field.type, field.meaning, field.scale))
         except (ArithmeticError, ValueError, TypeError, OverflowError) as error:
-            raise InvalidInputError(f"the column {field.name}: {value!r} is no {field.type.source}: {error}") from None
+            raise InvalidInputError(
+                f"the column {field.name}: {value!r} is not of the type {field.type.source}: {error}"
+            ) from None
     return found
 
 
@@ -189,7 +191,7 @@ def _time_text(value: Any, arrow: pa.DataType, meaning: str) -> str:
     if isinstance(value, str):
         moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", value))
         if (moment.tzinfo is None) != (arrow.tz is None):
-            raise ValueError("a time with a zone belongs into a column of timestamps with one")
+            raise ValueError("a time with a zone belongs in a column of timestamps with a zone")
         if moment.tzinfo is not None:
             moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
     elif meaning in _PER_SECOND:

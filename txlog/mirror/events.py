@@ -247,7 +247,7 @@ class _EventTables:
         given = self._keys.get(event.table, ()) if isinstance(self._keys, Mapping) else self._keys
         keys = tuple(given) or key or self._known_keys(schema, name)
         if not keys:
-            raise InvalidInputError(f"nothing says which columns identify a row of {event.table}: name them as keys")
+            raise InvalidInputError(f"it is not known which columns identify a row of {event.table}: pass them as keys")
         fields = event.fields
         if fields is None:
             fields = self._fields_of_table(schema, name)
@@ -288,8 +288,8 @@ class _EventTables:
         named = target_name(schema, name)
         if not self._catalog.exists(named):
             raise InvalidInputError(
-                f"there is no table {named}, and the event does not have its types: let the converter write schemas"
-                " (schemas.enable), or create the table"
+                f"there is no table {named}, and the event does not say its columns' types: let the converter write"
+                " schemas (schemas.enable), or create the table"
             )
         beside = (START, END) if self._is_history else ()
         columns = (each for each in self._catalog.table(named).schema if each.name not in beside)

@@ -274,7 +274,7 @@ class Mirror:
         behind = sorted(name for name, each in tables.items() if each.position is not None and name not in self._resync)
         if found and found[0][0] != "pgoutput":
             raise InvalidInputError(
-                f"{self.source} has a slot {self.name} of the plugin {found[0][0]}: give another name"
+                f"{self.source} has a slot {self.name} of the plugin {found[0][0]}: give the mirror another name"
             )
         if found and found[0][1] == "lost":
             if behind:

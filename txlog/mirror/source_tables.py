@@ -64,13 +64,11 @@ def require_server(queries: Queries) -> None:
     if is_standby:
         raise SourceAway("it is a standby that has not taken over")
     if queries.server_version < _SERVER_MIN:
-        raise UnsupportedFeatureError(
-            f"{queries.source} is older than PostgreSQL 13, which is the oldest with a mirror"
-        )
+        raise UnsupportedFeatureError(f"{queries.source} is older than PostgreSQL 13, the oldest that can be mirrored")
     ((level,),) = queries.rows("select current_setting('wal_level')")
     if level != "logical":
         raise UnsupportedFeatureError(
-            f"{queries.source} does not log what changes of rows are made of (wal_level = {level}): run ALTER SYSTEM"
+            f"{queries.source} does not log the rows that change (wal_level = {level}): run ALTER SYSTEM"
             " SET wal_level = logical, and restart it"
         )
 

@@ -69,7 +69,7 @@ class MirrorTable:
         found = table.snapshot().properties.get(MIRROR)
         if found is None:
             raise InvalidInputError(
-                "this table is no mirror: move or drop it, or give the mirror another target", table=table.uri
+                "this table is not a mirror: move or drop it, or give the mirror another target", table=table.uri
             )
         known = Mirrored.of(found)
         if known.table != state.table and (known.system, known.database) == (state.system, state.database):
@@ -94,8 +94,8 @@ class MirrorTable:
         if known.is_history != state.is_history:
             has = "all rows that each key had" if known.is_history else "the newest row of each key"
             raise InvalidInputError(
-                f"this table has {has} (SCD type {1 + known.is_history}), and the mirror was asked for type"
-                f" {1 + state.is_history}: ask for what it is, or give the mirror another target",
+                f"this table has {has} (SCD type {1 + known.is_history}), but the mirror was asked for type"
+                f" {1 + state.is_history}: ask for the same type, or give the mirror another target",
                 table=table.uri,
             )
         opened = cls(table, known, retracts=retracts)
@@ -120,7 +120,7 @@ class MirrorTable:
         """Raises InvalidInputError for a history, which does not say when a truncate ended its rows."""
         if self.state.is_history:
             raise InvalidInputError(
-                f"{self.shown} was truncated, which SCD type 2 does not follow: delete rows in place of that, or begin"
+                f"{self.shown} was truncated, which SCD type 2 does not follow: delete the rows instead, or begin"
                 f" a new history from a new snapshot: --resync {self.shown}"
             )
 
@@ -283,8 +283,8 @@ class MirrorTable:
         unknown = [column.name for column in self.state.columns if column.name not in {**has, **types}]
         if unknown:
             raise SchemaMismatchError(
-                f"the change of {self.shown} to new columns was broken off, and the source lacks {', '.join(unknown)}"
-                f" by now. Mirror it from a new snapshot: --resync {self.shown}"
+                f"the change of {self.shown} to new columns was interrupted, and the source no longer has"
+                f" {', '.join(unknown)}. Mirror it from a new snapshot: --resync {self.shown}"
             )
         old = self.state.earlier
         names = [*(column.name for column in old), *beside]
@@ -407,8 +407,8 @@ def _require_history(source: SourceTable) -> None:
         )
     if not source.key_is_immediate:
         raise InvalidInputError(
-            f"the key of {source.shown} is deferrable, so that two rows may have it within a transaction: SCD type 2"
-            " needs one that is not"
+            f"the key of {source.shown} is deferrable, so two rows may have the same key within a transaction: SCD"
+            " type 2 needs a key that is not deferrable"
         )
     if taken := {START, END} & {column.name for column in source.columns}:
         raise InvalidInputError(f"{source.shown} has a column {sorted(taken)[0]}, which SCD type 2 adds")

@@ -112,7 +112,7 @@ def values_of(texts: pa.Array, of: ColumnType) -> pa.Array:
                 _values(pa.array([text], pa.string()), of)
             except (pa.ArrowInvalid, ValueError):
                 shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-                raise InvalidInputError(f"{of.source} {shown!r} is no value of {_name(of)} in Delta") from None
+                raise InvalidInputError(f"{of.source} {shown!r} is not a value of {_name(of)} in Delta") from None
         raise
 
 

@@ -149,7 +149,7 @@ def _grants(path: Path) -> dict[str, Grant]:
             found[grant.sha256] = grant
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidInputError(
-                f"line {number} of the tokens is no grant ({error}): make one with txlog serve-token", path=str(path)
+                f"line {number} of the tokens is not a grant ({error}): make one with txlog serve-token", path=str(path)
             ) from None
     return found
 

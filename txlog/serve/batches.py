@@ -116,7 +116,7 @@ class Terms(msgspec.Struct, frozen=True):
         try:
             found = msgspec.convert(terms, cls)
         except msgspec.ValidationError as error:
-            raise InvalidInputError(f"what is said about the batch is wrong: {error}") from None
+            raise InvalidInputError(f"the description of the batch is wrong: {error}") from None
         found.check()
         return found
 
@@ -139,7 +139,7 @@ class Terms(msgspec.Struct, frozen=True):
         if self.stream is not None and not 0 < len(self.stream) <= STREAM_LENGTH_MAX:
             raise InvalidInputError(f"a stream's name has 1 to {STREAM_LENGTH_MAX} characters")
         if self.quarantine == self.table:
-            raise InvalidInputError("rows that a table cannot store need another table: give quarantine another name")
+            raise InvalidInputError("quarantine must name another table than the one that the rows are for")
 
 
 _TERMS = ("table", "stream", "answer", "schema_mode", "quarantine")

@@ -99,7 +99,7 @@ def _as_lines(body: bytes, *, is_strict: bool) -> bytes:
         )
     except (msgspec.DecodeError, RecursionError) as error:
         if first == b"[" and is_strict:
-            raise InvalidInputError(f"the body begins as a JSON array, and is none: {error}") from None
+            raise InvalidInputError(f"the body begins as a JSON array, but is not one: {error}") from None
         return body
     if b"\n" in body or b"\r" in body:
         return b"\n".join(bytes(value).replace(b"\n", b" ").replace(b"\r", b" ") for value in values)
@@ -132,7 +132,7 @@ def _text(body: bytes, kind: str, table: txlog.Table, how: How = _APPENDS) -> pa
     null = _NULL_LINE.search(body) if kind == "json" else None
     if null is not None:  # pyarrow 26 ends the process if a block of lines begins so
         line = body.count(b"\n", 0, null.end())
-        raise InvalidInputError(f"the rows: row {line:,}, counting from 0, is no JSON object, but null")
+        raise InvalidInputError(f"the rows: row {line:,}, counting from 0, is null, not a JSON object")
     state = open_table_of(table).known_state()
     schema = state.schema
     # A merge engine says itself what a null means.
@@ -156,18 +156,18 @@ def _lines(body: bytes, table: txlog.Table) -> tuple[pa.RecordBatch, Lines]:
     lines = body.splitlines()
     if len(lines) > _LINES_MAX:
         raise InvalidInputError(
-            f"the body has {len(lines):,} lines, of which some are no rows: each must be looked at alone, so send at"
-            f" most {_LINES_MAX:,} at a time"
+            f"the body has {len(lines):,} lines, some of which are not rows: each must be looked at separately, so"
+            f" send at most {_LINES_MAX:,} at a time"
         )
     for number, line in enumerate(lines):
         if not line.strip():
             continue
         try:
             if not isinstance(orjson.loads(line), dict):
-                raise InvalidInputError("the line is no JSON object")
+                raise InvalidInputError("the line is not a JSON object")
             _text(line, "json", table)
         except (InvalidInputError, orjson.JSONDecodeError) as error:
-            message = message_of(error) if isinstance(error, InvalidInputError) else f"the line is no JSON: {error}"
+            message = message_of(error) if isinstance(error, InvalidInputError) else f"the line is not JSON: {error}"
             refused[number] = message, line.decode(errors="replace")
             continue
         good.append(line)
@@ -181,13 +181,13 @@ def _arrow(body: bytes) -> pa.RecordBatch:
         for message in _messages(body):
             if _is_compressed(message):
                 raise UnsupportedFeatureError(
-                    "compressed Arrow buffers are not taken by HTTP, since few bytes can stand for very many: send them"
-                    " as they are, or use Arrow Flight"
+                    "compressed Arrow buffers are not accepted over HTTP, since a few bytes can expand to very many:"
+                    " send them as they are, or use Arrow Flight"
                 )
         with pa.ipc.open_stream(body) as reader:
             return _one(reader.read_all())
     except (pa.ArrowException, OSError, struct.error, IndexError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"the body is no Arrow stream: {error}") from None
+        raise InvalidInputError(f"the body is not an Arrow stream: {error}") from None
 
 
 def _one(rows: pa.Table) -> pa.RecordBatch:

@@ -60,8 +60,8 @@ class EventTerms:
         self._table: str | None = given.get("table")
         if self._table is None and "stream" in given:
             raise InvalidInputError(
-                "a stream is numbered in one table: send the events of each to /tables/NAME/rows, or leave stream out."
-                " Events of a row that come again in their order leave the same row"
+                "a stream numbers the batches of one table: send the events of each to /tables/NAME/rows, or leave"
+                " stream out. If the events of a row come again in the same order, the row stays the same"
             )
         self._read = ENVELOPES.load(envelope, f"envelope={envelope}")
         self._given = dict(given)
@@ -109,8 +109,8 @@ class EventTerms:
         keys = self._given.get("keys") or changed.keys
         if not keys:
             raise InvalidInputError(
-                f"nothing says which columns identify a row of {changed.source}: say keys=id, or send Kafka's messages"
-                " with their keys",
+                f"it is not known which columns identify a row of {changed.source}: pass keys=id, or send Kafka's"
+                " messages with their keys",
                 table=table.uri,
             )
         terms = self._terms(self._table or changed.source, keys)
@@ -139,7 +139,7 @@ def _messages(body: bytes) -> list[Any]:
             try:
                 found.append(_decoded(line))
             except ValueError as error:
-                raise InvalidInputError(f"message {number:,}: this is no JSON: {error}") from None
+                raise InvalidInputError(f"message {number:,}: this is not JSON: {error}") from None
         return found
     return whole if isinstance(whole, list) else [whole]
 

@@ -60,7 +60,7 @@ class FlightDoor(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow is not f
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Take the batches of one client, and answer each."""
         if not self._puts.acquire(blocking=False):
-            raise fl.FlightUnavailableError("the service serves as many clients as it may: come back later")
+            raise fl.FlightUnavailableError("the service has as many clients as it accepts: come back later")
         try:
             with _told():
                 given = _given(descriptor)
@@ -212,7 +212,7 @@ class _Put:
         try:
             number = self._number(metadata)
             if rows is None:
-                raise InvalidInputError("a message without rows came")
+                raise InvalidInputError("the client sent a message without rows")
             self._allow()
             return number, self._service.put(self._terms, rows, number)
         except TxlogError as error:
@@ -273,7 +273,7 @@ def _asked(text: bytes) -> dict[str, Any]:
     try:
         return dict(orjson.loads(text))
     except ValueError as error:
-        raise InvalidInputError(f"the command is no JSON: {error}") from None
+        raise InvalidInputError(f"the command is not JSON: {error}") from None
 
 
 @contextlib.contextmanager

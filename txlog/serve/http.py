@@ -123,7 +123,9 @@ class HttpDoor:
         self, scope: MutableMapping[str, Any], headers: dict[str, str], receive: Receive
     ) -> tuple[int, bytes]:
         if self._hosts is not None and headers.get("host", "").rpartition(":")[0] not in self._hosts:
-            raise _Reply(421, {"kind": "InvalidInputError", "message": "the service has another name than Host says"})
+            raise _Reply(
+                421, {"kind": "InvalidInputError", "message": "the Host header does not have this service's name"}
+            )
         method, parts = scope["method"], [unquote(each) for each in scope["path"].split("/")[1:]]
         token = bearer(headers.get("authorization"))
         match (method, *parts):

@@ -267,7 +267,7 @@ class Service:
             raise InvalidInputError(f"a batch's number is 0 or more, not {number}")
         if terms.answer == "durable" and self.journal is None:
             raise InvalidInputError(
-                "this service has no journal, so no answer comes before the commit: start it with --journal FOLDER, or"
+                "this service has no journal, so it cannot answer before the commit: start it with --journal FOLDER, or"
                 " leave answer=durable out"
             )
 

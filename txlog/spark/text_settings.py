@@ -81,7 +81,7 @@ _SETTINGS = {
     "spark.sql.legacy.consecutiveStringLiterals.enabled": _Setting(
         ("false",),
         _has_doubled_quote,
-        "In this session, '' inside a string is no apostrophe: write \\' for one",
+        "In this session, '' inside a string is not an apostrophe: write \\' for one",
         is_syntax=True,
         older_than=(4, 1),
     ),

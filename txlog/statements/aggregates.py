@@ -237,7 +237,7 @@ def _most_frequent(operands: Sequence[Operand]) -> Aggregate | None:
     if is_floating(operand.type) and len(operands) == 1:
         return Aggregate(operand.type, (Call("mode", (operand.text,)),))
     if is_floating(operand.type) or order is None or not isinstance(order.value, bool):
-        raise ValueError("mode() with an order takes values that are no floats, and true or false")
+        raise ValueError("mode() with an order takes true or false and values that are not floats")
     keys, counts = (f"{way}({{0}})" for way in ("map_keys", "map_values"))
     if not order.value:
         keys, counts = f"list_reverse({keys})", f"list_reverse({counts})"

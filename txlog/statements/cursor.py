@@ -447,7 +447,7 @@ class Cursor:
             begin -= 1
         wrong = ""
         if begin < 1 or before[begin - 1] != "IN" or before[at - 1] not in ("(", ","):
-            wrong = f"the parameter :{name} is a list, which only IN takes: a IN (:{name})"
+            wrong = f"the parameter :{name} is a list, which only IN accepts: a IN (:{name})"
         elif not self._script.parameters[name]:
             wrong = f"the list of :{name} is empty, and IN needs a value: leave the condition out"
         if wrong:

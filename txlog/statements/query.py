@@ -210,7 +210,7 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
         )
     for word in tree.find_all(exp.Identifier) if dialect == "spark" else ():
         if text[word.meta.get("start", len(text)) :][:1] in ("'", '"'):
-            how = "write the name, in backquotes if it is no word: "
+            how = "write the name, in backquotes if it is not a plain word: "
             if "/" in word.name:
                 how = "write a table by its location as delta."
             raise InvalidInputError(

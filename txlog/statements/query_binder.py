@@ -799,7 +799,7 @@ class Binder:
         if distinct is not None:
             takes(distinct, "expressions")
         if distinct is not None and over:
-            raise wrong_query(f"{name}(DISTINCT ...) is no window function")
+            raise wrong_query(f"{name}(DISTINCT ...) is not a window function")
         given = call.expressions if distinct is None else distinct.expressions
         is_of_order = name in _OF_ORDER or (name == "mode" and order is not None)
         if is_of_order:
@@ -906,11 +906,13 @@ class Binder:
                 raise Unsupported("a RANGE of numbers needs one whole number in ORDER BY")
             counts = [int(side.split()[0]) for side in sides if side[:1].isdigit()]
             if not all(fit(count, keys[0].type).exact for count in counts):
-                raise Unsupported(f"a RANGE of numbers that are no {type_name(keys[0].type)} is not supported")
+                raise Unsupported(
+                    f"a RANGE of numbers that are not of the type {type_name(keys[0].type)} is not supported"
+                )
         if any(side.startswith("INTERVAL") for side in sides):
             types = [] if order is None else [self.value(each.this, scope).type for each in order.expressions]
             if kind != "RANGE" or types != [DATE]:
-                raise Unsupported("a frame of days that is no RANGE of one date in ORDER BY is not supported")
+                raise Unsupported("a frame of days needs RANGE and one date in ORDER BY")
         return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
 
 

@@ -81,7 +81,7 @@ def _named(node: Any) -> tuple[str, Any]:
         return "", node
     alias = node.args["alias"]
     if not isinstance(alias, exp.Identifier):
-        raise wrong_query(f"{alias.sql(dialect='spark')} is no name: write it without quotes, or in backquotes")
+        raise wrong_query(f"{alias.sql(dialect='spark')} is not a name: write it without quotes, or in backquotes")
     return str(alias.this), node.this
 
 
@@ -113,7 +113,7 @@ class _Pivot:
         self.values = [self.value(each) for each in field.expressions]
         for _, aggregate in self.aggregates:
             if not has_aggregate(aggregate):
-                raise wrong_query(f"PIVOT takes aggregates, and {result_name(aggregate)} is none")
+                raise wrong_query(f"PIVOT takes aggregates, and {result_name(aggregate)} is not one")
 
     def rows(self, source: Rows, name: str, outer: QueryScope | None, common: _Common) -> Rows:
         """As in Spark, numbers are first computed for each value, so that a value without rows has null, ``count(*)``
@@ -152,12 +152,12 @@ class _Pivot:
 
         def change(node: Any) -> Any:
             if isinstance(node, exp.Filter):
-                raise Unsupported("FILTER in a PIVOT of values that are no numbers is not supported")
+                raise Unsupported("FILTER in a PIVOT of values that are not numbers is not supported")
             if not isinstance(node, exp.Anonymous) or not is_aggregate(str(node.this).lower()):
                 return node
             if str(node.this).lower() in _BY_THE_FIRST:
                 raise Unsupported(
-                    f"{node.this}() in a PIVOT of values that are no numbers is not supported: write max()"
+                    f"{node.this}() in a PIVOT of values that are not numbers is not supported: write max()"
                 )
             return exp.Filter(this=node.copy(), expression=exp.Where(this=_equal(self.keys, values)))
 

@@ -137,7 +137,7 @@ class SelectList:
         found = {str(each.name): places_of(str(each.name)) for each in given}
         unknown = [name for name, places in found.items() if not places]
         if unknown:
-            raise wrong_query(f"EXCEPT names {', '.join(sorted(unknown))}, which is no column of *")
+            raise wrong_query(f"EXCEPT names {', '.join(sorted(unknown))}, which * does not have")
         left_out = {at for places in found.values() for at in places}
         yield from ((column.name, column) for at, column in enumerate(columns) if at not in left_out)
 

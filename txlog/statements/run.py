@@ -140,7 +140,7 @@ class Runner:
         with in_words_of_sql(in_sql):
             opened = {name.key: (name, self._open(name)) for each in statements for name in self._together(each)}
             if not opened:
-                raise InvalidInputError("a transaction has no table: write the statements without it")
+                raise InvalidInputError("this transaction changes and reads no table: leave BEGIN and COMMIT out")
             names = {table.uri: name.text for name, table in reversed(opened.values())}
             tables = {table.uri: table for _, table in opened.values()}
             with transaction([*tables.values()]) as joint:
@@ -274,7 +274,7 @@ class Runner:
             raise InvalidInputError(f"{name.text} lists the tables of a catalog: {_PASS_ONE}")
         if "/" in name.text and name.parts[0].lower() in _FORMATS_OF_FILES:
             raise InvalidInputError(
-                f"{name.text} is no Delta table: CONVERT TO DELTA parquet.`path` makes a table of Parquet files, and"
+                f"{name.text} is not a Delta table: CONVERT TO DELTA parquet.`path` makes a table of Parquet files, and"
                 " COPY INTO loads Parquet, CSV and JSON files into a table"
             )
         if self._catalog is None:

@@ -103,7 +103,7 @@ def _with_transactions(cursors: Iterable[Cursor]) -> Iterator[Any]:
 
 def _own_query(cursor: Cursor) -> Query:
     if cursor.word() not in BEGINNINGS:
-        raise cursor.refused("dialect='duckdb' takes queries alone: append their rows to a table, or write them as one")
+        raise cursor.refused("dialect='duckdb' runs only queries: append their rows to a table, or write them as one")
     return read_query(cursor)
 
 
@@ -173,7 +173,5 @@ def _behind_common_queries(cursor: Cursor) -> Cursor:
     except InvalidInputError:  # what is wrong with it, the query says
         return cursor
     if ahead.word() in ("UPDATE", "DELETE"):
-        raise ahead.refused(
-            "no condition or value of it may name the queries of WITH: leave them out, or use MERGE INTO"
-        )
+        raise ahead.refused("UPDATE and DELETE cannot use the queries of WITH: leave WITH out, or use MERGE INTO")
     return ahead if ahead.word() in ("INSERT", "MERGE") else cursor

@@ -87,7 +87,7 @@ def results_of(
     statements = read_statements(text, parameters, dialect)
     if keeps_names(statements[-1]):
         raise InvalidInputError(
-            "the last statement is for those that follow it, and none does: write them in the same text, or run each by"
-            " txlog.SqlSession(catalog).sql(text); nothing was run"
+            "the last statement only affects those that follow it, and none does: write them in the same text, or run"
+            " each with txlog.SqlSession(catalog).sql(text); nothing was run"
         )
     return begun(engine, catalog, storage_options).run(statements)

@@ -119,7 +119,7 @@ def read_replace(cursor: Cursor) -> CreateTable | Clone:
 def _table(cursor: Cursor, *, replaces: bool) -> CreateTable | Clone:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     if if_not_exists and replaces:
-        raise cursor.refused("a statement says OR REPLACE or IF NOT EXISTS, not both")
+        raise cursor.refused("write OR REPLACE or IF NOT EXISTS, not both")
     table = read_table_name(cursor)
     if cursor.word() in ("SHALLOW", "DEEP", "CLONE"):
         return _clone(cursor, table, if_not_exists=if_not_exists, replaces=replaces)
@@ -129,7 +129,7 @@ def _table(cursor: Cursor, *, replaces: bool) -> CreateTable | Clone:
     while not cursor.is_at_end and not cursor.looks_at("AS") and cursor.word() not in BEGINNINGS:
         name, value = _part(cursor)
         if name in found:
-            raise cursor.refused("this is said twice")
+            raise cursor.refused("this is given twice")
         found[name] = value
     if cursor.take("AS") or not cursor.is_at_end:
         if "columns" in found:

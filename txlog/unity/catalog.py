@@ -88,9 +88,9 @@ class UnityCatalog:
         if not loaded.metadata.is_catalog_managed:
             if loaded.commits or loaded.latest_table_version:
                 raise UnsupportedFeatureError(
-                    f"the catalog at {self.uri} has accepted commits of a table of which it does not say that it"
-                    " decides them (catalogManaged), so others may have committed by its files. Ask its administrator"
-                    " which of the commits the table has",
+                    f"the catalog at {self.uri} has accepted commits of this table, but does not say that it decides"
+                    " them (catalogManaged), so others may have committed through the table's files. Ask the catalog's"
+                    " administrator which of the commits the table has",
                     table=place.known_as,
                     features=(CATALOG_MANAGED,),
                 )

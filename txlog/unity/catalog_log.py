@@ -219,7 +219,7 @@ class CatalogLog:
         first = min(commits, default=latest + 1)
         wrong = [record.file_name for version, record in commits.items() if staged_version(record.file_name) != version]
         if wrong or first < 1 or len(commits) != latest + 1 - first:
-            what = f"names a file that is no staged commit: {wrong[0]!r}" if wrong else "has a gap in its commits"
+            what = f"names a file that is not a staged commit: {wrong[0]!r}" if wrong else "has a gap in its commits"
             raise CorruptLogError(f"the catalog's record of {self._name} {what}", version=latest)
         self._answered = latest
         with self._lock:
@@ -252,7 +252,8 @@ class CatalogLog:
                 self._publications.check(now)
             raise CorruptLogError(
                 f"version {version} of {self._name} is another commit than the one that this handle has read: the"
-                " catalog had forgotten that one, which nobody was told of as committed. Open the table again",
+                " catalog had forgotten that one, although no writer was told that it was committed. Open the table"
+                " again",
                 table=f"uc://{self._name}",
                 version=version,
                 path=staged_path(record.file_name),

@@ -151,5 +151,5 @@ def _read(variants: Any, read: Callable[[Any], Any]) -> list[Any]:
                 names[metadata] = names_of(metadata)
             found.append(read(Part(names[metadata], each["value"]).python()))
         except ValueError as error:
-            raise InvalidInputError(f"row {row} is no variant: {error}") from None
+            raise InvalidInputError(f"row {row} is not a variant: {error}") from None
     return found

@@ -214,7 +214,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{text!r} is no text that UTF-8 can encode") from None
+        raise ValueError(f"{text!r} is not text that UTF-8 can encode") from None
 
 
 def _header(kind: int) -> bytes:

@@ -94,7 +94,7 @@ def _got(variant: Expression, path: str, data_type: DataType, *, is_try: bool, w
     for inner in types_in(data_type):
         if inner == VARIANT != data_type or (isinstance(inner, Map) and inner.key != STRING):
             raise ValueError(
-                f"a part of a variant is no {type_name(data_type)}: take its elements or fields, one by one"
+                f"a part of a variant cannot be a {type_name(data_type)}: take its elements or fields, one by one"
             )
     name = "try_variant_get" if is_try else "variant_get"
     return Call(name, (variant,), data_type, (path, current_zone(), CallSql(written)))
@@ -269,7 +269,9 @@ def _members(
     for part, kind in zip(parts, kinds, strict=True):
         if part is None or kind != wanted:
             if kind is not None and not is_try:
-                raise pa.ArrowInvalid(f"a variant's {kind} is no {type_name(target)}: try_variant_get() gives NULL")
+                raise pa.ArrowInvalid(
+                    f"a variant's {kind} is not of the type {type_name(target)}: try_variant_get() returns NULL"
+                )
             found.append(None)
         else:
             found.append([("", item) for item in part.items()] if wanted == "array" else [*part.fields()])
@@ -313,7 +315,7 @@ def _cast_to_text(values: list[Any], kinds: list[str | None], zone: str) -> list
                 try:
                     return bytes(value).decode()
                 except UnicodeDecodeError:
-                    raise pa.ArrowInvalid("a binary in a variant is no text in UTF-8") from None
+                    raise pa.ArrowInvalid("a binary in a variant is not text in UTF-8") from None
             case "double" | "float":
                 return double_text(value)
             case "timestamp":
@@ -338,7 +340,7 @@ def _cast(values: list[Any], kinds: list[str | None], target: DataType, zone: st
                 shown = text_of(values[at], zone)
                 shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
                 raise pa.ArrowInvalid(
-                    f"a variant's value {shown} is no {type_name(target)}: try_variant_get() gives NULL"
+                    f"a variant's value {shown} is not of the type {type_name(target)}: try_variant_get() returns NULL"
                 )
             found[at] = value
     return found

@@ -113,7 +113,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(text: str) -> Any:
-    raise ValueError(f"it is not JSON: {text} is no number of JSON")
+    raise ValueError(f"it is not JSON: {text} is not a number of JSON")
 
 
 _FAST = msgspec.json.Decoder(float_hook=_exact)

@@ -26,7 +26,7 @@ def path_of(text: str) -> Path:
         steps.append(int(index) if index is not None else name or quoted or twice_quoted)
         at = found.end()
     if not text.startswith("$") or at < len(text):
-        raise ValueError(f"{text!r} is no path into a variant: write $, and behind it .name, ['a name'] or [0]")
+        raise ValueError(f"{text!r} is not a path into a variant: write $, followed by .name, ['a name'] or [0]")
     return tuple(steps)
 
 

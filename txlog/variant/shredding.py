@@ -106,7 +106,7 @@ def _level(array: pa.StructArray) -> Rebuild:
         if not is_typed[at]:
             return values[at]
         if values[at] is not None and not may_have_both:
-            raise MalformedVariantError("it has a value and a typed value, and is no object")
+            raise MalformedVariantError("it has a value and a typed value, but is not an object")
         return rebuild(at, row)
 
     return found

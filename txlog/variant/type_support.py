@@ -143,7 +143,7 @@ def _whole(array: pa.Array, column: str) -> pa.StructArray:
     try:
         return struct_of(unshredded(array.storage if isinstance(array, pa.ExtensionArray) else array))
     except DamagedRowError as error:
-        raise BadRow(column, error.row, f"is no variant: {error.why}") from None
+        raise BadRow(column, error.row, f"is not a variant: {error.why}") from None
 
 
 def _checked(array: pa.Array, column: str) -> pa.StructArray:
@@ -152,7 +152,7 @@ def _checked(array: pa.Array, column: str) -> pa.StructArray:
     try:
         found = in_order(array.storage if isinstance(array, pa.ExtensionArray) else array)
     except DamagedRowError as error:
-        raise BadRow(column, error.row, f"is no variant: {error.why}") from None
+        raise BadRow(column, error.row, f"is not a variant: {error.why}") from None
     if len(found):
         value_starts, _ = _starts(found.field("value"))
         starts, texts = _starts(found.field("metadata"))
@@ -161,7 +161,7 @@ def _checked(array: pa.Array, column: str) -> pa.StructArray:
         first[has_both] = texts[starts[:-1][has_both]]
         bad = flags_of(found.is_valid()) & (first & 0x0F != 1)
         if bad.any():
-            why = "is no variant: its metadata begin with a byte of version 1, and its value has a byte"
+            why = "is not a variant: its metadata begin with a byte of version 1, and its value has a byte"
             raise BadRow(column, int(bad.argmax()), why)
     return found
 

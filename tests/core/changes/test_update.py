@@ -265,7 +265,7 @@ def test_a_field_that_cannot_be_set_is_refused_and_named(tmp_path: Path, values:
 
 def test_a_field_of_elements_is_refused_as_the_array_is_set_as_a_whole(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", "tags array<struct<a: int>>")
-    with pytest.raises(InvalidInputError, match=r"column tags is array<.*>, which is set as a whole"):
+    with pytest.raises(InvalidInputError, match=r"column tags is array<.*>, which can only be set as a whole"):
         table.update({"tags.element.a": 1})
 
 

@@ -182,12 +182,12 @@ def test_nan_arrives_as_nan(tmp_path: Path) -> None:
     ("name", "value", "reason"),
     [
         ("place", {"zip": "1", "n": "x"}, r"column place.n \(int\) cannot be set to 'x'"),
-        ("tags", {"a": 1}, "a dict is no value of this type"),
+        ("tags", {"a": 1}, "a dict is not a value of this type"),
         ("place", {"zip": "1"}, "the value of field n is missing: pass None"),
         ("place", {"zip": "1", "n": 1, "street": "a"}, "it has no field 'street': it has zip, n"),
         ("place", {"zip": expr("s"), "n": 1}, "a list or a mapping has values only"),
-        ("counts", {None: 1}, "a map has no key that is NULL"),
-        ("s", ["a"], "a list is no value of this type"),
+        ("counts", {None: 1}, "a key of a map cannot be NULL"),
+        ("s", ["a"], "a list is not a value of this type"),
     ],
 )
 def test_a_list_or_mapping_that_does_not_fit_is_refused(name: str, value: Any, reason: str, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_conditions_take_parameters_and_objects_at_every_door(where: Any, given:
         ("s = :s", {"s": "a", "other": 1}, "no SQL of the call has :other"),
         ("s = :s", {"t": 1}, "no SQL of the call has :t"),
         ("s = :s", None, "no value for the parameter :s: pass parameters"),
-        ("s = :s", {"s": ["a"]}, "the parameter :s is a list, which only IN takes"),
+        ("s = :s", {"s": ["a"]}, "the parameter :s is a list, which only IN accepts"),
         ("s = :s", {"s": col("status")}, "the parameter :s is a value, not"),
         ("s = :s", {"s": dt.timedelta(1)}, "cannot be the parameter :s: it is a duration"),
         ("s = :s", [1], "values by name"),

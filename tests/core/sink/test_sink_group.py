@@ -225,7 +225,7 @@ def test_a_sink_alone_does_not_end_what_was_sealed_for_several(tables: list[txlo
     sinks, group = group_of(tables)
     sealed(sinks, group, 1)
     for end in (sinks[0].recover, lambda: sinks[0].commit(1), lambda: sinks[0].discard(1), lambda: sinks[0].abandon(1)):
-        with pytest.raises(txlog.InvalidInputError, match="only by the SinkGroup of the same tables"):
+        with pytest.raises(txlog.InvalidInputError, match="only the SinkGroup of the same tables"):
             end()
     with pytest.raises(txlog.InvalidInputError, match="together with the tables"):
         group_of(tables[:2])[1].recover()

@@ -264,9 +264,9 @@ def test_other_settings_of_parquet_java_are_kept_but_are_no_arguments(tmp_path: 
     table = made(tmp_path)
     table.set_properties({"parquet.validation": "true"})
     table.append(rows(1))
-    with pytest.raises(InvalidInputError, match=r"'parquet.validation', which is no setting of data files"):
+    with pytest.raises(InvalidInputError, match=r"'parquet.validation', which is not a setting of data files"):
         table.append(rows(1), parquet={"parquet.validation": "true"})
-    with pytest.raises(InvalidInputError, match="'use_dictionary', which is no setting of data files"):
+    with pytest.raises(InvalidInputError, match="'use_dictionary', which is not a setting of data files"):
         table.append(rows(1), parquet={"use_dictionary": ["id"]})  # type: ignore[dict-item]
     with pytest.raises(InvalidInputError, match="a mapping"):
         table.append(rows(1), parquet="zstd")  # type: ignore[arg-type]

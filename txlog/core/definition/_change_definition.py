@@ -107,12 +107,12 @@ def _check_of_files(state: TableState, before: Mapping[str, str], new: Mapping[s
         if marked:
             raise InvalidInputError(
                 f"{marked:,} files of the table have deletion vectors, which {key} = true does not allow:"
-                " purge() writes them again without, or use version 3"
+                " rewrite these files with purge(), or use version 3"
             )
         if versions[0] == 1 and state.partition_columns and files.num_rows:
             raise InvalidInputError(
-                f"{key} = true wants the partition columns in every data file, and the {files.num_rows:,} files of the"
-                f" table may lack them: use {ICEBERG_COMPAT[2]}, which wants them in new files only"
+                f"{key} = true requires the partition columns in every data file, and the {files.num_rows:,} files of"
+                f" the table may lack them: use {ICEBERG_COMPAT[2]}, which requires them only in new files"
             )
 
     return check

@@ -67,7 +67,7 @@ def check_same_partitioning(features: Collection[str], before: Metadata, after: 
     for version in versions_in_use(features, after.configuration):
         if before.partition_columns and before.partition_columns != after.partition_columns:
             raise UnsupportedFeatureError(
-                f"{ICEBERG_COMPAT[version]} = true lets a table that is partitioned keep its partition columns"
+                f"{ICEBERG_COMPAT[version]} = true requires a partitioned table to keep its partition columns"
                 f" ({', '.join(before.partition_columns)}), since its Iceberg readers know no others: keep them, create"
                 " a new table, or set the property to false first",
                 features=(feature_of(version),),

@@ -622,7 +622,7 @@ def from_arrow(schema: pa.Schema) -> Struct:
     try:
         return Struct(tuple(_field_from_arrow(f, f.name) for f in schema))
     except RecursionError:
-        raise InvalidInputError("a column nests hundreds of levels deep, which no reader takes: flatten it") from None
+        raise InvalidInputError("a column nests hundreds of levels deep, which no reader accepts: flatten it") from None
 
 
 def _field_from_arrow(arrow: pa.Field, column: str) -> Field:

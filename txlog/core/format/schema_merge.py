@@ -191,7 +191,7 @@ def merge(table: Struct, data: Struct) -> Struct:
         raise mismatch_error(mismatches)
     if merged != table and _depth(merged) > max(_DEPTH_MAX, _depth(table)):
         raise InvalidInputError(
-            f"the new columns nest deeper than {_DEPTH_MAX} levels, which other readers do not take: flatten them"
+            f"the new columns nest deeper than {_DEPTH_MAX} levels, which other readers do not accept: flatten them"
         )
     return merged
 
@@ -324,7 +324,7 @@ def _as_new(member: Field) -> Field:
     refused = sorted(key for key in kept if key.startswith(("delta.", "CURRENT_DEFAULT")))
     if refused:
         raise InvalidInputError(
-            f"cannot add {member.name} with {', '.join(refused)} in its metadata, since the table may have rows that"
-            " the rule was not made for: remove it from the schema of the data. A new table may have it"
+            f"cannot add {member.name} with {', '.join(refused)} in its metadata, since existing rows may break"
+            " that rule: remove it from the schema of the data. A new table may have it"
         )
     return Field(member.name, with_fields(member.type, _as_new, parts_nullable=True), True, kept)

@@ -326,5 +326,5 @@ def _names(store: TableStore) -> Iterator[str]:
 
 def _store(store: TableStore) -> LogStore:
     if store.named_versions is None:
-        raise UnsupportedFeatureError("this store keeps no named versions", table=store.uri, features=("tags",))
+        raise UnsupportedFeatureError("this store does not support named versions", table=store.uri, features=("tags",))
     return store.named_versions

@@ -193,10 +193,10 @@ def _nested(value: Any, kind: DataType, name: str, zone: str) -> Expression:
         if isinstance(kind, Map) and isinstance(value, Mapping):
             keys = [_member(each, kind.key, f"{name}.key", zone) for each in value]
             if any(each is None for each in value):
-                raise ValueError("a map has no key that is NULL")
+                raise ValueError("a key of a map cannot be NULL")
             values = [_member(each, kind.value, f"{name}.value", zone) for each in value.values()]
             return Call("map", (*keys, *values), kind)
-        raise ValueError(f"a {type(value).__name__} is no value of this type")
+        raise ValueError(f"a {type(value).__name__} is not a value of this type")
     except ValueError as error:
         if isinstance(error, InvalidInputError):
             raise

@@ -219,7 +219,7 @@ def try_cast_to(expression: Expression, data_type: DataType) -> Expression:
         return brought
     cast = cast_to(expression, data_type)
     if not isinstance(data_type, Primitive | Decimal):
-        raise ValueError("TRY_CAST takes no array, map or struct: cast its parts")
+        raise ValueError("TRY_CAST does not take an array, map or struct: cast its parts")
     if not isinstance(cast, Call) or cast.name != "cast":
         return cast
     written = CallSql(f"TRY_CAST({{}} AS {type_name(data_type).upper()})")

@@ -286,7 +286,7 @@ def _as_moment(values: Any, target: DataType) -> Any:
     if pa.types.is_floating(values.type):
         numbers = numbers.astype(np.float64) * _SECOND_US
         if not (np.abs(numbers) <= _BEYOND_US).all():
-            raise pa.ArrowInvalid("a float that is no number, or too large, is no timestamp")
+            raise pa.ArrowInvalid("a float that is NaN, infinite or too large is not a timestamp")
         beyond, scaled = np.sign(numbers) * (np.abs(numbers) >= _BEYOND_US), numbers
     else:
         beyond = np.sign(numbers) * (np.abs(numbers.astype(np.float64)) > _BEYOND_US // _SECOND_US)

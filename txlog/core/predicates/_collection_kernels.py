@@ -25,7 +25,7 @@ def _inserted(call: Call, values: list[Any] | None, place: int | None, value: An
     if values is None or place is None:
         return None
     if place == 0 or abs(place) > _ELEMENTS_MAX:
-        raise pa.ArrowInvalid(f"array_insert() at the place {place}; places begin at 1, and at -1 from the end")
+        raise pa.ArrowInvalid(f"array_insert() at position {place}: positions begin at 1, or at -1 from the end")
     if place > 0:
         return [*values[: place - 1], *[None] * (place - 1 - len(values)), value, *values[place - 1 :]]
     at = len(values) + place + 1
@@ -47,7 +47,7 @@ def _zipped(call: Call, *arrays: list[Any]) -> list[dict[str, Any]]:
 
 def _element(call: Call, values: list[Any], place: int) -> Any:
     if place == 0:
-        raise pa.ArrowInvalid("try_element_at() of the place 0; places begin at 1")
+        raise pa.ArrowInvalid("try_element_at() at index 0: indexes begin at 1")
     return values[place - 1 if place > 0 else place] if abs(place) <= len(values) else None
 
 

@@ -122,7 +122,7 @@ def _storable(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise pa.ArrowInvalid("half of a surrogate pair is not a letter") from None
+        raise pa.ArrowInvalid("half of a surrogate pair is not a character") from None
     return text
 
 

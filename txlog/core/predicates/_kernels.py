@@ -496,11 +496,11 @@ def _map(call: Call, *values: Any) -> Any:
     order = pa.array(np.arange(count * length).reshape(count, length).T.ravel())
     keys, items = (pa.concat_arrays(part).take(order) for part in (columns[:count], columns[count:]))
     if keys.null_count:
-        raise pa.ArrowInvalid("a map has no key that is NULL")
+        raise pa.ArrowInvalid("a key of a map cannot be NULL")
     if count > 1:
         rows = pa.table({"row": np.repeat(np.arange(length), count), "key": keys})
         if rows.group_by(["row", "key"]).aggregate([]).num_rows < len(keys):
-            raise pa.ArrowInvalid("a map has each key once")
+            raise pa.ArrowInvalid("a map cannot have a key twice")
     ends = pa.array(np.arange(0, len(keys) + 1, count, dtype=np.int32))
     return as_given(values, pa.MapArray.from_arrays(ends, keys.cast(kind.key_type), items.cast(kind.item_type)))
 

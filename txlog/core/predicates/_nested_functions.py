@@ -62,7 +62,7 @@ def _named_struct(*given: Expression) -> Expression:
 
 def _named(names: Sequence[str], values: Sequence[Expression]) -> Expression:
     if len({fold_name(name) for name in names}) < len(names):
-        raise ValueError("a struct has each name once: write named_struct('name', value, ...)")
+        raise ValueError("a struct cannot have a name twice: write named_struct('name', value, ...)")
     return struct_of(Struct(tuple(Field(name, value.type) for name, value in zip(names, values, strict=True))), values)
 
 
@@ -71,7 +71,7 @@ def _map(*given: Expression) -> Expression:
         raise ValueError("map() takes pairs of a key and a value")
     keys, values = _alike(given[::2], "map"), _alike(given[1::2], "map")
     if keys[0].type == VOID or any(isinstance(key, Value) and key.value is None for key in keys):
-        raise ValueError("a map has no key that is NULL")
+        raise ValueError("a key of a map cannot be NULL")
     return Call("map", (*keys, *values), Map(keys[0].type, values[0].type))
 
 
@@ -116,7 +116,7 @@ def _element(name: str, values: Expression, index: Expression) -> Expression:
     if not isinstance(values.type, Array):
         raise ValueError(f"{type_name(values.type)} has no elements: only arrays and maps do{next_part(values.type)}")
     if not is_integer(index.type) or index.type == LONG:
-        raise ValueError(f"an array is read at a place of type int, not {type_name(index.type)}")
+        raise ValueError(f"the index of an array must be an int, not {type_name(index.type)}")
     options = (CallSql("{}[{}]"),) if name == "item" else ()
     return Call(name, (values, convert(index, INTEGER)), values.type.element, options)
 
@@ -132,7 +132,7 @@ def _array_contains(values: Expression, wanted: Expression) -> Expression:
     if not isinstance(values.type, Array) or common_type(values.type.element, wanted.type) != values.type.element:
         raise ValueError(f"array_contains() takes an array and a value of its type, not {type_name(values.type)}")
     if wanted.type == VOID:
-        raise ValueError("array_contains() looks for a value, and NULL is none")
+        raise ValueError("array_contains() cannot look for NULL")
     return Call("array_contains", (values, convert(wanted, values.type.element)), BOOLEAN)
 
 

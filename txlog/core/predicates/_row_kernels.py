@@ -123,7 +123,7 @@ def _chosen_by_place(call: Call, place: int | None, *values: str | None) -> str 
     if place is None:
         return None
     if not 1 <= place <= len(values):
-        raise pa.ArrowInvalid(f"elt() of the place {place} among {len(values)}; places begin at 1")
+        raise pa.ArrowInvalid(f"elt() at index {place} of {len(values)} values: indexes begin at 1")
     return values[place - 1]
 
 
@@ -289,13 +289,13 @@ def _made_timestamp(call: Call, year: int, month: int, day: int, hour: int, minu
 
 def _element(call: Call, values: list[Any], index: int) -> Any:
     if index == 0 or abs(index) > len(values):
-        raise pa.ArrowInvalid(f"element_at() of the place {index} in an array of {len(values)}; places begin at 1")
+        raise pa.ArrowInvalid(f"element_at() at index {index} of an array of {len(values)} values: indexes begin at 1")
     return values[index - 1 if index > 0 else index]
 
 
 def _item(call: Call, values: list[Any], index: int) -> Any:
     if not 0 <= index < len(values):
-        raise pa.ArrowInvalid(f"the place {index} in an array of {len(values)}; places begin at 0")
+        raise pa.ArrowInvalid(f"there is no index {index} in an array of {len(values)} values: indexes begin at 0")
     return values[index]
 
 
@@ -331,7 +331,7 @@ def _most(call: Call, values: list[Any]) -> Any:
 
 def _sliced(call: Call, values: list[Any], start: int, length: int) -> list[Any]:
     if start == 0 or length < 0:
-        raise pa.ArrowInvalid(f"slice() from the place {start}, of {length} values: places begin at 1")
+        raise pa.ArrowInvalid(f"slice() from position {start}, of {length} values: positions begin at 1")
     first = start - 1 if start > 0 else len(values) + start
     return values[first : first + length] if first >= 0 else []
 

@@ -462,7 +462,7 @@ class SqlReader:
         if not re.fullmatch(r"[+-]?\d{1,9}", written) or not isinstance(unit, exp.Var):
             raise self._refused(interval, "an interval other than a whole number and a unit, such as INTERVAL 3 DAYS,")
         if str(unit.this).upper().removesuffix("S") == "QUARTER":
-            raise self._refused(interval, "an interval of quarters, which Spark has none of,")
+            raise self._refused(interval, "an interval of quarters, which Spark does not have,")
         return sign * int(written), str(unit.this)
 
     def _moment(self, name: str) -> Expression:
@@ -556,7 +556,7 @@ class SqlReader:
         """``:name``."""
         value = self._given(node)
         if isinstance(value, list):
-            raise ValueError(f"the parameter :{node.this} is a list, which only IN takes: a IN (:{node.this})")
+            raise ValueError(f"the parameter :{node.this} is a list, which only IN accepts: a IN (:{node.this})")
         return literal(value)
 
     def _given(self, node: exp.Expression) -> Any:
@@ -687,7 +687,7 @@ def _escaped(pattern: str, escape: exp.Expression) -> str:
     """A pattern of LIKE with another sign that escapes, as one with backslashes."""
     sign = str(escape.this) if isinstance(escape, exp.Literal) and escape.is_string else ""
     if len(sign) != 1:
-        raise ValueError("ESCAPE takes a literal string of one sign")
+        raise ValueError("ESCAPE takes a literal string of one character")
     found, at = "", 0
     while at < len(pattern):
         letter, at = pattern[at], at + 1

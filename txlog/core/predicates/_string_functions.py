@@ -224,7 +224,7 @@ def _split(text: Expression, pattern: Expression, limit: Expression | None = Non
     count = -1 if limit is None else constant(limit, int, "split")
     separator = re.sub(r"\\([^0-9A-Za-z])", r"\1", written)
     if not separator and count > 0:
-        raise ValueError("split() into letters takes no limit")
+        raise ValueError("split() into letters does not take a limit")
     if separator and java_pattern(written) != java_pattern(re.sub(r"([^0-9A-Za-z])", r"\\\1", separator)):
         return _split_by_pattern(text, written, limit, count)
     sql = CallSql.of("split({}, ", *((written,) if limit is None else (written, count)), after=")")

@@ -281,7 +281,7 @@ class Arithmetic(Operand):
 
 def _not_joined(sign: str, other: object) -> InvalidInputError:
     return InvalidInputError(
-        f"{sign} joins conditions, and {described(other)} is none: put each comparison in parentheses, as in"
+        f"{sign} joins conditions, and {described(other)} is not one: put each comparison in parentheses, as in"
         f" (txlog.col('a') == 1) {sign} (txlog.col('b') == 2)"
     )
 

@@ -80,8 +80,8 @@ def check_constraints(configuration: Mapping[str, str], schema: Struct) -> None:
     unchecked = [path for path, metadata in _members_of_lists(schema) if _INVARIANTS in metadata]
     if unchecked:
         raise InvalidInputError(
-            f"{', '.join(unchecked)} has an invariant ({_INVARIANTS}) below an array or a map, where Delta checks none:"
-            " remove it from the schema"
+            f"{', '.join(unchecked)} has an invariant ({_INVARIANTS}) inside an array or a map, where Delta does not"
+            " check it: remove it from the schema"
         )
 
 
@@ -89,7 +89,7 @@ def check_same_conditions(before: Mapping[str, str], after: Mapping[str, str]) -
     """Raises InvalidInputError if a change of properties would add, change or drop a CHECK constraint."""
     if _conditions(before) != _conditions(after):
         raise InvalidInputError(
-            "a constraint is not set as a property, since the table's rows must meet it: use"
+            "a constraint cannot be set as a property, since the table's rows must meet it: use"
             " table.add_constraint(name, condition) and table.drop_constraint(name)"
         )
 

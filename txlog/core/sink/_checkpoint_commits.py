@@ -177,10 +177,10 @@ class CheckpointCommits:
         """Raise unless a checkpoint was sealed for just these tables: otherwise some would never get their rows."""
         if manifest.together != together:
             sealed = f"together with the tables {', '.join(manifest.together)}" if manifest.together else "alone"
-            how = "by the SinkGroup of the same tables" if manifest.together else "by its own Sink"
+            how = "the SinkGroup of the same tables" if manifest.together else "its own Sink"
             raise InvalidInputError(
                 f"checkpoint {manifest.checkpoint_id} of {manifest.app_id!r} was sealed {sealed} (table"
-                f" {manifest.table_id}), so only {how} can it be ended: recover with that first",
+                f" {manifest.table_id}), so only {how} can end it: recover with that first",
                 table=self._open_table.uri,
             )
 
@@ -315,7 +315,7 @@ class CheckpointCommits:
         if self._written[0] == job.commit.checkpoint_id and self._written[1] != paths:
             raise InvalidInputError(
                 f"this sink has committed checkpoint {job.commit.checkpoint_id} of {self._app_id!r} already, from other"
-                " files. Two writes to one table need an app_id each; a replay comes from a new Sink, or with a"
+                " files. Two writes to one table need an app_id each; to replay, use a new Sink or pass a"
                 " fingerprint",
                 table=self._open_table.uri,
             )

@@ -369,7 +369,9 @@ class Staging:
 
     def _required(self) -> LogStore:
         if self._store is None:
-            raise UnsupportedFeatureError("this store has no staging", table=self._table, features=("staging",))
+            raise UnsupportedFeatureError(
+                "this store does not support staging", table=self._table, features=("staging",)
+            )
         return self._store
 
     def _stage(self, committable: Committable) -> None:

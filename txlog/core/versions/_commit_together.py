@@ -161,7 +161,7 @@ def _explained(again: Callable[[TableState], Out]) -> Callable[[TableState], Out
         except TxlogError:
             raise
         except Exception as error:
-            raise _NotMadeAgainError(f"it does not go with the rows that the table has by now ({error!r})") from error
+            raise _NotMadeAgainError(f"it does not fit the rows that the table has now ({error!r})") from error
 
     return made
 
@@ -344,7 +344,7 @@ class _Together:
             return
         if open_table.store.staging is None:
             raise UnsupportedFeatureError(
-                "this store has no staging, which a transaction over several tables needs",
+                "this store does not support staging, which a transaction over several tables needs",
                 table=open_table.uri,
                 features=("staging",),
             )
@@ -393,7 +393,7 @@ class _Together:
                 return state
             if not open_table.settle(state):
                 raise StorageError(
-                    "the table is prepared for another transaction, which cannot be ended from here. Nothing landed:"
+                    "the table is prepared for another transaction, which this process cannot finish. Nothing landed:"
                     " run Table.maintain where all its tables can be reached",
                     table=open_table.uri,
                     version=state.version,

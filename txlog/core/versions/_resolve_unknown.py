@@ -156,7 +156,7 @@ def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
             raise NotFoundError("put after a cleanup")
     except NotFoundError:
         raise NotFoundError(
-            f"v{version} was cleaned up from the log, so it is unknown whether {txn_id} was it",
+            f"v{version} was cleaned up from the log, so it is unknown whether it was {txn_id}",
             table=open_table.uri,
             version=version,
         ) from None

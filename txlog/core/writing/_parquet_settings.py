@@ -85,7 +85,7 @@ def checked_settings(given: Mapping[str, object] | None) -> dict[str, str]:
 
 def _no_setting(key: object) -> InvalidInputError:
     return InvalidInputError(
-        f"{argument('parquet')} has {key!r}, which is no setting of data files: there are {', '.join(_NAMES)}"
+        f"{argument('parquet')} has {key!r}, which is not a setting of data files: there are {', '.join(_NAMES)}"
     )
 
 

@@ -594,7 +594,8 @@ class _Copy:
             state = "whole" if piece.num_values is None else state_of(pages, piece.num_values)
             if state == "damaged":
                 raise CorruptLogError(
-                    f"a data file is damaged: the checksum of a page does not fit, between byte {piece.start} and byte"
+                    f"a data file is damaged: the checksum of a page does not match, between byte {piece.start} and"
+                    " byte"
                     f" {piece.start + piece.length}. Restore the file from a copy, or take it out of the table with"
                     " txn.remove(path) in a table.transaction(), and write its rows again",
                     table=self._copies.store.uri,

@@ -184,7 +184,7 @@ def _expression(path: ColumnPath, field: Field, parts: list[_Part], schema: Stru
     if whole:
         return assign(whole[0], replace(field, name=name), schema, **context)
     if not isinstance(field.type, Struct):
-        raise InvalidInputError(f"column {name} is {type_name(field.type)}, which is set as a whole")
+        raise InvalidInputError(f"column {name} is {type_name(field.type)}, which can only be set as a whole")
     members = []
     for member in field.type.fields:
         below = [(rest[1:], value) for rest, value in parts if rest[0] == member.name]

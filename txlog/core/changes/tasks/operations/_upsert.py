@@ -185,7 +185,7 @@ def keeping_numbers(upsert: UpsertOptions, table: DefinedTable) -> UpsertOptions
     counted = [column for column in columns if column.name in of_keys and not column.takes_values]
     if counted and upsert.when_not_matched == "insert":
         raise InvalidInputError(
-            f"the key {counted[0].name} is {counted[0].kind}, so that no new row can bring it: pass"
+            f"the key {counted[0].name} is {counted[0].kind}, so new rows cannot have a value for it: pass"
             f" {setting('when_not_matched', 'ignore')}, or upsert by another key"
         )
     upsert = replace(upsert, keys=keys)
