@@ -76,7 +76,7 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", metavar="NUMBER", help="use this many processes; default: threads", min=1),
 ]
-UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
+UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="a note for the table's history")]
 
 
 time_zone: ContextVar[str] = ContextVar("time_zone", default=UTC)

@@ -72,7 +72,7 @@ def merge(
     delete_if: Annotated[
         str | None, typer.Option(metavar="SQL", help="delete matched rows for which this is true, before updates")
     ] = None,
-    update_all: Annotated[bool, typer.Option("--update-all", help="matched rows become the files' rows")] = False,
+    update_all: Annotated[bool, typer.Option("--update-all", help="replace matched rows by the files' rows")] = False,
     update: Annotated[
         list[str] | None, typer.Option("--update", metavar="COLUMN=SQL", help="set a column of matched rows")
     ] = None,

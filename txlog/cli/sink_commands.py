@@ -72,8 +72,8 @@ def abandon(
     uri: Uri,
     app_id: Annotated[str, typer.Option(metavar="TEXT", help="the application")],
     checkpoint_id: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="its checkpoint")],
-    unstaged: Annotated[bool, typer.Option("--unstaged", help="also if nothing is staged for it")] = False,
-    user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")] = None,
+    unstaged: Annotated[bool, typer.Option("--unstaged", help="even if nothing is staged for it")] = False,
+    user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="a note for the table's history")] = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:

@@ -30,13 +30,15 @@ Patience = Annotated[
 ]
 
 Keys = Annotated[
-    list[str] | None, typer.Option("--keys", metavar="COLUMNS", help="of events: what identifies a row: 'id'")
+    list[str] | None,
+    typer.Option("--keys", metavar="COLUMNS", help="for events: the columns that identify a row: 'id'"),
 ]
 ScdType = Annotated[
     int, typer.Option("--scd-type", metavar="1|2", min=1, max=2, help="2: keep every row that a key had")
 ]
 SequenceBy = Annotated[
-    str | None, typer.Option("--sequence-by", metavar="NAME", help="of events with type 2: 'source.lsn'")
+    str | None,
+    typer.Option("--sequence-by", metavar="NAME", help="for events with type 2: what orders the changes: 'source.lsn'"),
 ]
 
 
@@ -61,10 +63,11 @@ def mirror(
     ] = None,
     keys: Keys = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="the mirror's, and its slot's and publication's")
+        str | None, typer.Option("--name", metavar="NAME", help="the name of the mirror, its slot and its publication")
     ] = None,
     properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="of new tables; may be repeated")
+        list[str] | None,
+        typer.Option("--property", metavar="KEY=VALUE", help="a property of new tables; may be repeated"),
     ] = None,
     scd_type: ScdType = 1,
     sequence_by: SequenceBy = None,

@@ -143,10 +143,10 @@ ROWS: Final = (
             DATA,
             Argument("keys", "a column of the key; may be repeated", EACH, "--key", write="upsertKeys"),
             Argument("when_matched", "what to do with known keys", one_of("update", "ignore")),
-            Argument("when_not_matched", "new keys", one_of("insert", "ignore")),
+            Argument("when_not_matched", "what to do with new keys", one_of("insert", "ignore")),
             in_python("update_columns", "the columns that matched rows get", in_transaction=True),
-            Argument("missing_columns", "columns that the data lacks", one_of("error", "default")),
-            Argument("on_duplicate", "for repeated keys", one_of("error", "last", "first")),
+            Argument("missing_columns", "what to do about columns that the data lacks", one_of("error", "default")),
+            Argument("on_duplicate", "which row of a repeated key to use", one_of("error", "last", "first")),
             Argument(
                 "sequence_by", "the row with the greatest value comes last", Kind(shown="COLUMN"), write="sequenceBy"
             ),

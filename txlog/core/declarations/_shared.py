@@ -74,7 +74,7 @@ PARQUET: Final = Argument(
     in_transaction=False,
 )
 TARGET_FILE_SIZE: Final = Argument(
-    "target_file_size", "of the new files, such as 128mb", SIZE, write="targetFileSize", in_transaction=False
+    "target_file_size", "the size of the new files, such as 128mb", SIZE, write="targetFileSize", in_transaction=False
 )
 ON_CONFLICT: Final = Argument(
     "on_conflict",
@@ -126,7 +126,7 @@ def of_store(of: str) -> tuple[Argument, ...]:
     return (
         Argument(
             "storage_options",
-            f"an option of the store of {of}, if it has others; may be repeated",
+            f"a storage option for {of}, if it needs others; may be repeated",
             PAIRS,
             write="storage.*",
         ),

@@ -128,7 +128,9 @@ UPKEEP: Final = (
             replace(VERSION, about="the version to restore", sql="RESTORE TABLE t TO VERSION AS OF 2"),
             timestamp("RESTORE TABLE t TO TIMESTAMP AS OF '2026-11-20'"),
             Argument("allow_missing_files", "leave out rows whose files are missing", SWITCH),
-            Argument("allow_expired_files", "also restore files that a vacuum may delete; only if none runs", SWITCH),
+            Argument(
+                "allow_expired_files", "also restore files that a vacuum may delete; only while none runs", SWITCH
+            ),
             dry_run("only show what would change and what is missing"),
             USER_METADATA,
             ON_PROGRESS,
@@ -194,7 +196,7 @@ UPKEEP: Final = (
         "publish",
         "Commit what the branch did as one version of its table.",
         (
-            Argument("keep", "do not end the branch, so that it can go on and publish more", SWITCH, sql="KEEP"),
+            Argument("keep", "keep the branch open, so that it can publish more later", SWITCH, sql="KEEP"),
             USER_METADATA,
         ),
         command="publish",
@@ -245,7 +247,7 @@ UPKEEP: Final = (
 READS: Final = (
     Operation(
         "head",
-        "Read the first rows that are found, of no more files than necessary.",
+        "Read a few rows, from no more files than necessary.",
         (
             Argument(
                 "n", "how many rows", Kind("whole", "NUMBER", minimum=1), "--limit/-n", sql="SELECT * FROM t LIMIT 5"
@@ -259,7 +261,7 @@ READS: Final = (
     ),
     Operation(
         "count",
-        "Count rows, of all rows by the log alone.",
+        "Count rows; without a condition, from the log alone.",
         (replace(WHERE, about="only these rows"), PARAMETERS),
         command="count",
         sql="SELECT count(*) FROM t",
@@ -277,7 +279,7 @@ READS: Final = (
     Operation(
         "partitions",
         "List the partitions of a table.",
-        (Argument("where", "which of them", option=None), replace(PARAMETERS, option=None)),
+        (Argument("where", "which partitions", option=None), replace(PARAMETERS, option=None)),
         sql="SHOW PARTITIONS t",
     ),
     Operation(
@@ -293,7 +295,7 @@ READS: Final = (
             ),
             Argument(
                 "to_version",
-                "the last version, not the newest",
+                "the last version; default: the newest",
                 Kind("whole", "VERSION", minimum=0),
                 "--to",
                 sql="SELECT * FROM table_changes('t', 1, 2)",
@@ -303,13 +305,13 @@ READS: Final = (
             PARAMETERS,
             Argument(
                 "from_timestamp",
-                "the first version at or after this time, not --from",
+                "in place of --from: the first version at or after this time",
                 Kind("time", "TIME"),
                 sql="SELECT * FROM table_changes('t', '2026-11-20')",
             ),
             Argument(
                 "to_timestamp",
-                "the last version at or before this time, not --to",
+                "in place of --to: the last version at or before this time",
                 Kind("time", "TIME"),
                 sql="SELECT * FROM table_changes('t', 1, '2026-11-20')",
             ),
@@ -366,7 +368,7 @@ READS: Final = (
     ),
     Operation(
         "check_deleted",
-        "Check that no file holds anything deleted up to a version.",
+        "Check that no file still has anything that was deleted up to a version.",
         (replace(VERSION, about="the version of the delete; default: the newest"),),
         command="check-deleted",
     ),
