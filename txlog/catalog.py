@@ -39,7 +39,7 @@ class Catalog(metaclass=Hinted):
 
     Args:
         uri: The catalog's address: a folder of tables, as a path or a URI of an object store.
-        token: What identifies the user to the catalog's server. A folder takes none.
+        token: What identifies the user to the catalog's server. A folder needs none.
         storage_options: The options of the store of the tables, as for `Table.open`.
         credential_provider: A provider of ``obstore.auth`` for that store.
     """

@@ -259,8 +259,8 @@ class CommitStateUnknownError(TxlogError):
 class PartlyCommittedError(TxlogError):
     """A transaction over several tables is committed in all but one, and cannot land there any more.
 
-    Only another engine can cause it: it committed to that table in the moment of the decision, and the two do not go
-    together. Do not run the transaction again: only what it does to ``table`` is missing.
+    Only another engine can cause this: it committed to that table at the moment of the decision, and the two commits
+    contradict each other. Do not run the transaction again: only what it does to ``table`` is missing.
     """
 
 
@@ -348,9 +348,9 @@ class ForkedTableError(CorruptLogError):
     """The catalog that decides the table's versions and the log's folder differ about ``version``.
 
     Either the catalog lacks a version that is published, as after a restart that made it forget what it had accepted,
-    or it has another commit than the published one. Nothing is written to such a table, and nothing of it is reported
-    as published: ``table.repair()`` offers what the catalog lacks to it again, or says what cannot be kept.
-    ``path`` is the published file; ``catalog_file`` is the one that the catalog has for the version, "" if it has none.
+    or it has another commit than the published one. txlog writes nothing to such a table, and reports nothing as
+    published. ``table.repair()`` offers the catalog again what it lacks, or says what cannot be kept. ``path`` is the
+    published file; ``catalog_file`` is the one that the catalog has for the version, "" if it has none.
     """
 
     catalog_file: str = ""

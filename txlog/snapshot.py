@@ -482,7 +482,7 @@ class Readable:
         *,
         parameters: Parameters | None = None,
     ) -> pa.Table:
-        """The first rows found; reads no more files than necessary.
+        """A few rows, from no more files than necessary.
 
         Args:
             n: The number of rows.
@@ -511,8 +511,8 @@ class Readable:
     def count(self, where: AnyCondition | None = None, *, parameters: Parameters | None = None) -> int:
         """The number of rows, or of matching rows.
 
-        Without a condition, the log has the number, and only files without ``numRecords`` in their statistics have
-        their footers read. With a condition, its columns are read, of the files of which partition values and
+        Without a condition, the number comes from the log; only the footers of files without ``numRecords`` in their
+        statistics are read. With a condition, its columns are read, but only from files for which partition values and
         statistics do not prove that every row matches.
 
         Args:

@@ -285,7 +285,7 @@ class Table(Readable, metaclass=Hinted):
             properties: Table properties, such as ``{"delta.appendOnly": "true"}``.
             cluster_by: Up to four columns of a clustered table, as in Spark's ``CLUSTER BY``: `optimize` then puts
                 together rows that are near each other in these columns. Not with ``partition_by``.
-            column_mapping: Whether columns have ids and names of their own in files, so that they can be renamed and
+            column_mapping: Whether columns get separate ids and names in the files, so that they can be renamed and
                 dropped: the property ``delta.columnMapping.mode``. "name" is what Spark's Delta uses; docs/read.md
                 lists the readers that refuse such a table, or read nulls.
             name: A name in the table's metadata, which has no effect.
@@ -397,8 +397,8 @@ class Table(Readable, metaclass=Hinted):
     ) -> ConvertResult:
         """Make a Delta table of the Parquet files in a folder, as version 0. No file is rewritten, moved or copied.
 
-        The table gets the columns of all files, all nullable; statistics are read from the footers. Every file in
-        the folder is taken, but for names that begin with ``_`` or ``.`` and symbolic links. Let no other program write
+        The table gets the columns of all files, all nullable; statistics are read from the footers. Every file in the
+        folder is taken, except symbolic links and names that begin with ``_`` or ``.``. Let no other program write
         there meanwhile.
 
         If the folder is an Iceberg table, its metadata says which files and columns there are, and which rows are
@@ -408,7 +408,8 @@ class Table(Readable, metaclass=Hinted):
             uri: The folder, as for `open`.
             partition_by: The partition columns of directories such as ``day=2026-11-20``, with types in DDL:
                 ``"day date, region string"``; or names only. Types that are not given are found: int, bigint or date
-                if every value is one, else string. None: as the directories say. A Hive table's types go here.
+                if every value is one, else string. None: the columns that the directories name. For a Hive table, pass
+                its types here.
             properties: Table properties, such as ``{"delta.columnMapping.mode": "name"}`` for names with spaces.
             iceberg_metadata: The Iceberg table's current ``metadata.json``, as its catalog knows it, in full or below
                 the folder. None: the newest one in ``metadata/``, if there is one.
@@ -668,7 +669,7 @@ class Table(Readable, metaclass=Hinted):
     ) -> WriteResult:
         """Append ``data`` as one new version: atomic, and durable on return.
 
-        Data without rows makes a version too, as with Spark's Delta and deltalake, so that the job shows in the
+        Data without rows also makes a version, as with Spark's Delta and deltalake, so that the job shows in the
         history. A `Sink` and a stream, which commit every few seconds, make no version for empty checkpoints.
 
         Args:
@@ -679,9 +680,9 @@ class Table(Readable, metaclass=Hinted):
                 unsigned 64-bit integers becomes decimal(20,0), one of UUIDs or JSON becomes a string.
             app_id: The name of the job. With ``checkpoint_id`` it makes the append exactly once: an equal replay
                 returns ``"already_committed"``.
-            checkpoint_id: The number of the job's batch; it grows.
+            checkpoint_id: The number of the job's batch. It must grow.
             fingerprint: What the batch consists of, such as source offsets. A replay with another fingerprint is an
-                error, and so is one of the last batch after its commit, and the fingerprint with it, was cleaned up.
+                error. So is a replay of the last batch once its commit, which has the fingerprint, was cleaned up.
             user_metadata: A note for the table's history.
             target_file_size: The size of the data files in bytes.
             parquet: How the data files are encoded, by the names of the table properties, which it overrides:
@@ -978,8 +979,8 @@ class Table(Readable, metaclass=Hinted):
             when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
             update_columns: The columns that matched rows get from ``data``; all others keep their values, and each
                 table row with the key is updated. None: whole rows are replaced.
-            missing_columns: If ``data`` lacks columns of the table: "error"; or "default", by which matched rows keep
-                them, and inserted rows get their defaults, or nulls. A NOT NULL column without a default is an error.
+            missing_columns: If ``data`` lacks columns of the table: "error"; or "default": matched rows keep their
+                values, and inserted rows get defaults or nulls. A NOT NULL column without a default is an error.
             on_duplicate: If two rows of ``data`` have the same key: "error", or use the "last" or the "first" one.
             sequence_by: A column whose greatest value is the last; among equal values, the order of arrival decides.
             schema_mode: "strict", or "merge" to add columns of ``data`` that the table lacks.
@@ -990,7 +991,7 @@ class Table(Readable, metaclass=Hinted):
                 ``row_kinds`` adds (``{"gone": "-D"}``).
 
         The other arguments are the same as for `delete`. On ``workers``, each task gets all of ``data`` and some of the
-        table's files. Upserts with a merge engine, and upserts that add columns, take no workers.
+        table's files. Upserts with a merge engine, and upserts that add columns, cannot use workers.
 
         Returns:
             How many rows were inserted, updated and deleted, in which version.
@@ -1049,7 +1050,7 @@ class Table(Readable, metaclass=Hinted):
                 values in rows that a clause for all columns updates, and are null in rows that it inserts.
 
         The other arguments and the concurrency are as for `delete`. On ``workers``, each task gets the whole source and
-        some files of the table; a merge that adds columns takes none.
+        some files of the table; a merge that adds columns cannot use workers.
 
         Returns:
             A builder, to which clauses are added. ``execute()`` returns the result.
@@ -1126,10 +1127,10 @@ class Table(Readable, metaclass=Hinted):
     ) -> CopyResult:
         """Load the files of a folder that were not loaded before, as one version. Each file is loaded exactly once.
 
-        The table notes which files it has, in the version that has their rows: run it as often as you like, after any
-        failure, or in several processes at once. A file counts by its location, so one that is written again under the
-        same name is not loaded again. Names that begin with ``_`` or ``.`` and symbolic links are left out. Rows are
-        checked as by `append`; if one file cannot be read, none is loaded.
+        The version that adds a file's rows also records the file, so you can run this as often as you like, after any
+        failure, or in several processes at once. Files are told apart by their location: a file that is written again
+        under the same name is not loaded again. Names that begin with ``_`` or ``.`` and symbolic links are left out.
+        Rows are checked as by `append`; if one file cannot be read, none is loaded.
 
         Args:
             source: The folder, as for `open`. Folders in it are read too. An object store has no folders: a name that
@@ -1139,7 +1140,7 @@ class Table(Readable, metaclass=Hinted):
             pattern: Only files whose path below the folder matches, such as ``"2026-*/*.csv"``; ``*`` also matches
                 ``/``.
             schema_mode: "merge" adds columns that the table lacks.
-            delimiter: Of CSV files. None: ``,``, or a tab in ``.tsv`` files.
+            delimiter: What separates the values in CSV files. None: ``,``, or a tab in ``.tsv`` files.
             header: Whether the first line of CSV files has names; otherwise the columns are the table's, in order.
             null_values: Texts in CSV files that mean null, besides the empty one.
             force: Load all files, whether they were loaded before or not.
@@ -1225,8 +1226,8 @@ class Table(Readable, metaclass=Hinted):
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties, and upgrade the protocol if they need it.
 
-        ``delta.enableRowTracking`` = ``true`` first gives row ids to the files that the table has, by commits of their
-        own that change no row; other writers go on meanwhile. After an interruption, call it again.
+        ``delta.enableRowTracking`` = ``true`` first gives row ids to the table's existing files, in separate commits
+        that change no row; other writers can continue meanwhile. After an interruption, call it again.
 
         Args:
             properties: The values by key. Keys under ``delta.`` must be known; other keys are your own.
@@ -1254,11 +1255,11 @@ class Table(Readable, metaclass=Hinted):
     ) -> WriteResult:
         """Drop a table feature, like Spark's ``ALTER TABLE ... DROP FEATURE``, for readers and writers that lack it.
 
-        What the table has of the feature is removed first, by versions of their own: deletion vectors (a `purge`),
-        files with earlier types of columns, names of columns in files (all files are rewritten), row ids, V2
-        checkpoints, in-commit timestamps, and the counting of identity columns, which stay as they are. Features that
-        the definition uses otherwise are not dropped: the error says what to remove. Other writers go on; call it again
-        if they stop it.
+        First, separate versions remove what the table has of the feature: deletion vectors (a `purge`), files with
+        earlier types of columns, names of columns in files (all files are rewritten), row ids, V2 checkpoints,
+        in-commit timestamps, and the counting of identity columns, whose values stay. If the definition uses the
+        feature in another way, it is not dropped: the error says what to remove. Other writers can continue; if
+        they make this fail, call it again.
 
         After a feature for readers was dropped, the table has the feature ``checkpointProtection``: older versions
         stay readable only for those who know the dropped feature, and the log is cleaned up to this version at once or
@@ -1413,20 +1414,21 @@ class Table(Readable, metaclass=Hinted):
     def sync_identity(self, column: str, *, user_metadata: str | None = None) -> WriteResult:
         """Advance an identity column past its highest value, like Spark's ``ALTER COLUMN ... SYNC IDENTITY``.
 
-        A column that is ``GENERATED BY DEFAULT AS IDENTITY`` takes the values of rows that bring some, and these do not
-        move the table's high-water mark. After this call, new rows get only values beyond all that the table has. The
-        mark never goes back. The column is read; no file is rewritten.
+        In a column that is ``GENERATED BY DEFAULT AS IDENTITY``, rows may have their own values, and these do not move
+        the table's high-water mark. After this call, new rows get only values beyond all that the table has. The mark
+        never goes back. The column is read; no file is rewritten.
 
         Args:
             column: The identity column.
             user_metadata: A note for the table's history.
 
         Returns:
-            The version with the new mark; "nothing to change" if the table counts beyond these values already.
+            The version with the new mark; "nothing to change" if the mark is already beyond these values.
 
         Raises:
             InvalidInputError: There is no such identity column.
-            ConflictError: A concurrent commit changed the table's definition. Rows that others write meanwhile count.
+            ConflictError: A concurrent commit changed the table's definition. Rows that others write meanwhile are
+                taken into account.
         """
         from txlog.core.definition import IdentitySync, change_definition
 
@@ -1557,8 +1559,8 @@ class Table(Readable, metaclass=Hinted):
                 call rewrites all files of the partitions so that rows near each other in these columns share files
                 (along a Hilbert curve), and filters on any of them skip files. Files that an earlier call ordered by
                 them stay as they are if nothing was added. Data that does not fit into memory goes to a temporary
-                folder. The table does not remember the columns; `cluster_by` defines them for every later call, and
-                a table defined that way takes no ``zorder_by``.
+                folder. The table does not remember the columns; `cluster_by` defines them for every later call, and for
+                a table defined that way, ``zorder_by`` is refused.
             dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
             on_progress: Called with the name of a step, how much of it is done, and the total (None if unknown).
@@ -1898,7 +1900,7 @@ class Table(Readable, metaclass=Hinted):
             ``passed``, and for each condition that does not hold how many rows fail it, and the first of them.
 
         Raises:
-            InvalidInputError: This table is no branch, or a condition does not fit it.
+            InvalidInputError: This table is not a branch, or a condition does not fit it.
             NotFoundError: A file of the branch is missing.
             StorageError: The store failed.
         """
@@ -1924,7 +1926,7 @@ class Table(Readable, metaclass=Hinted):
         Raises:
             ConflictError: Others changed what this branch read or changed; the message says which commit did what.
                 Nothing was published: `rebase` the branch, and publish it again.
-            InvalidInputError: This table is no branch, or was discarded.
+            InvalidInputError: This table is not a branch, or was discarded.
             CommitStateUnknownError: The store did not answer; call it again.
             StorageError: The store failed.
         """
@@ -1934,7 +1936,7 @@ class Table(Readable, metaclass=Hinted):
     def rebase(self) -> WriteResult:
         """Move this branch onto the newest version of its table, as if it had begun there.
 
-        New rows come along. What the branch deleted is deleted from the table's rows as they are now, also from those
+        New rows come along. What the branch deleted is deleted from the table's rows as they are now, including those
         that others added. Updates and merges are not computed again: they come along if nobody else changed the same
         rows, or added rows that they would have read. The branch also takes over what the table's definition became.
 
@@ -1943,7 +1945,7 @@ class Table(Readable, metaclass=Hinted):
 
         Raises:
             ConflictError: Others changed what this branch changed or read; the message says which commit did what.
-            InvalidInputError: This table is no branch, or a new row does not meet a constraint that the table got.
+            InvalidInputError: This table is not a branch, or a new row does not meet a constraint that the table got.
             NotFoundError: A file is missing.
             StorageError: The store failed.
         """
@@ -1957,7 +1959,7 @@ class Table(Readable, metaclass=Hinted):
             The last version of the branch, which says so.
 
         Raises:
-            InvalidInputError: This table is no branch.
+            InvalidInputError: This table is not a branch.
             StorageError: The store failed.
         """
         done: WriteResult = self._operation("discard")()
@@ -2022,7 +2024,7 @@ class Table(Readable, metaclass=Hinted):
         on_progress: OnProgress | None = None,
         workers: GivenWorkers | None = None,
     ) -> VacuumResult:
-        """Delete data files that the table has not needed for the retention: removed files, and files never committed.
+        """Delete files that the table has not needed during the retention: removed ones, and ones never committed.
 
         It keeps all files for time travel within the retention, named versions, change data, sinks' staged work, and
         files in progress. Writers and readers may continue meanwhile. History shows VACUUM START and VACUUM END.
@@ -2131,7 +2133,7 @@ class Table(Readable, metaclass=Hinted):
         return done
 
     def generate(self, mode: Literal["symlink_format_manifest"] = "symlink_format_manifest") -> int:
-        """Write the manifests by which Presto, Athena, Redshift Spectrum and others read the newest version without
+        """Write the manifests with which Presto, Athena, Redshift Spectrum and others read the newest version without
         Delta: ``_symlink_format_manifest/<partition>/manifest``, each with the URIs of the partition's files.
 
         With the table property ``delta.compatibility.symlinkFormatManifest.enabled`` every commit does this for the

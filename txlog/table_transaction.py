@@ -429,7 +429,7 @@ class Transaction:
         """Set columns of the rows for which a condition is true: see `Table.update`, and `delete` for conflicts.
 
         Args:
-            values: The new values by column or struct field, as for `Table.update`: a string is an SQL expression.
+            values: The new values by column or struct field, as for `Table.update`; a plain string is refused.
             where: A condition, as for `delete`; None means all rows.
             parameters: Values for ``:name`` in the condition and in `txlog.expr`.
             row_mode: As for `delete`.
@@ -664,7 +664,7 @@ class Transaction:
 
         Args:
             app_id: The permanent name of the application.
-            version: The number of the application's batch; it grows. If the table already has it, the transaction
+            version: The number of the application's batch. It must grow. If the table already has it, the transaction
                 commits nothing, and the outcome of its result is "already_committed".
 
         Raises:

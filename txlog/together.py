@@ -55,11 +55,11 @@ def transaction(
 
 @explains_call
 def read_together(tables: Sequence[AnyTable]) -> tuple[Snapshot, ...]:
-    """A snapshot of each table. In them, every `transaction` over several of the tables is whole: all of its changes
-    are there, or none.
+    """A snapshot of each table. Together they show every `transaction` over several of the tables as a whole: all of
+    its changes, or none.
 
-    They are the newest versions, but where a transaction has reached only some of the tables: there, the version before
-    it. This waits for nobody and writes nothing.
+    These are the newest versions, except where a transaction has reached only some of the tables: there, you get the
+    version before it. This waits for nobody and writes nothing.
 
     Args:
         tables: The tables: a `Table`, or what `Table.open` takes.

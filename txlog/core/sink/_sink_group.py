@@ -56,8 +56,8 @@ class SinkGroup:
         group.commit(17)
 
     Once `prepare` returns, every table gets the checkpoint, whatever dies: `recover` ends what was begun. A commit is
-    one transaction over the tables, as `txlog.transaction` makes it: all of them get their rows, or none. Tasks use
-    the sinks; everything else goes through the group. One thread commits the checkpoints.
+    one transaction over the tables, as `txlog.transaction` makes it: all of them get their rows, or none. Tasks use the
+    sinks; everything else goes through the group. One thread commits the checkpoints.
 
     Args:
         *sinks: One for each table, all with the same app_id; each with its own mode. Groups of the same tables are the
@@ -96,7 +96,7 @@ class SinkGroup:
     ) -> bool:
         """Seal a checkpoint for all tables: from now on, every table gets what its tasks staged.
 
-        Nothing is sealed before all tables were found ready. Sealing the same again does nothing.
+        Nothing is sealed until all tables are found ready. Sealing the same again does nothing.
 
         Args:
             checkpoint_id: The checkpoint.
@@ -147,8 +147,8 @@ class SinkGroup:
         Raises:
             TxlogError: What `Sink.commit` raises, for a table that cannot be committed: then no table has the
                 checkpoint. It stays sealed for all, and `commit` or `recover` continues.
-            MetadataChangedError, InvalidInputError: The same, or in the moment of the commit another engine changed one
-                table so that its rows do not fit any more; then the others have theirs. `abandon` continues without.
+            MetadataChangedError, InvalidInputError: The same, or at the moment of the commit another engine changed one
+                table so that its rows no longer fit; then the other tables have theirs. `abandon` continues without it.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         staged = self._staged()
