@@ -66,7 +66,7 @@ def _of_one_append(bench: Bench) -> str:
         (name, f"{found[name][0]:.1f} ms", f"{found[name][1]:.1f} ms", f"{found[name][1] / found[plain][1]:.1f}x")
         for name in actions
     ]
-    return f"{markdown_table(['one row', 'time', 'CPU', 'CPU of appends'], rows)}\n\nMedians of {rounds}, in turns."
+    return f"{markdown_table(['one row', 'time', 'CPU', 'CPU of appends'], rows)}\n\nAlternating, medians of {rounds}."
 
 
 def _of_open_branches(bench: Bench) -> str:
@@ -77,7 +77,7 @@ def _of_open_branches(bench: Bench) -> str:
     actions = {"0": lambda: without.append(ONE_ROW), str(count): lambda: beside.append(ONE_ROW)}
     found = _medians(bench, actions, rounds)
     rows = [(name, f"{wall_ms:.2f} ms", f"{cpu_ms:.2f} ms") for name, (wall_ms, cpu_ms) in found.items()]
-    return f"{markdown_table(['open branches', 'append', 'CPU'], rows)}\n\nMedians of {rounds}, in turns."
+    return f"{markdown_table(['open branches', 'append', 'CPU'], rows)}\n\nAlternating, medians of {rounds}."
 
 
 def _of_many_files(bench: Bench) -> str:

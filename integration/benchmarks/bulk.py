@@ -208,7 +208,8 @@ def _report(results: dict[tuple[str, str], list[dict[str, Any]]], rows: int, rou
     )
     input_mb = next(iter(results.values()))[0]["input_mb"]
     return (
-        f"{table}\n\n{rows:,} rows, {input_mb:.0f} MB of Arrow, snappy, medians of {rounds} rounds in turns, each write"
+        f"{table}\n\n{rows:,} rows, {input_mb:.0f} MB of Arrow, snappy, medians of {rounds} alternating rounds, each"
+        " write"
         " in a fresh process. *pyarrow* is `write_table` if flat, otherwise `write_dataset`; *tuned* encodes with"
         f" dictionaries only the two columns they suit, and makes row groups of {ROW_GROUP_ROWS:,} rows."
     )

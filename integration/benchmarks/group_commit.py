@@ -48,7 +48,7 @@ def run(bench: Bench) -> str:
 
 
 SAID_OF_ALL = (
-    "each writer is a process with a queue of its own, as on a machine of its own. Waits include appends that had not"
+    "each writer is a process with its own queue, as if it had its own machine. Waits include appends that had not"
     " finished at the end. Appends that failed:"
 )
 HEADINGS = (

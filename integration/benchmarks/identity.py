@@ -72,6 +72,6 @@ def _report(
     heads = ["processes x appends", "appends/s without", "appends/s with", "without : with", "commits for numbers"]
     table = markdown_table([*heads, "failed"], rows)
     return (
-        f"{table}\n\nMedians of {rounds} races on new tables, in turns; the ratio is that of each round. No two rows"
+        f"{table}\n\nMedians of {rounds} races on new tables, alternating; the ratio is that of each round. No two rows"
         " have one number."
     )

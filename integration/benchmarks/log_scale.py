@@ -306,7 +306,7 @@ def _report(bench: Bench, found: Mapping[Key, Mapping[str, float]]) -> str:
     parts.append(
         f"Medians of {rounds} fresh processes: milliseconds from before the table is opened until the operation has"
         " ended, and the peak of the whole process, libraries included. The filter of txlog names a partition and a"
-        " range of `id`, that of deltalake the partition, since its list takes no other."
+        " range of `id`, that of deltalake the partition, since its list accepts no other filter."
     )
     return "\n\n".join(parts)
 

@@ -37,7 +37,7 @@ def run(bench: Bench) -> str:
     large_rows = large_files * rows_of_file
     return (
         f"{_of_batches(batches)}\n\n{versions} versions of one file and {rows_of_version:,} rows,"
-        f" {FILES_OF_A_BATCH} files a batch; {rounds} queries each, in turns, without the first batch of each.\n\n"
+        f" {FILES_OF_A_BATCH} files a batch; {rounds} queries each, alternating, without the first batch of each.\n\n"
         f"{_of_whole(whole, large_rows)}\n\nAll {large_rows:,} rows of 9 columns as one batch; {rounds} queries each."
     )
 

@@ -49,7 +49,7 @@ def run(bench: Bench) -> str:
     lines = [line for query, found in measured.items() for line in _lines(query, found)]
     spark_table = markdown_table(["Spark query", "reader", "p50, ms", "time : Parquet's", "time : Delta's"], lines)
     engines = _engines(bench, plain, rows, rounds)
-    return f"{spark_table}\n\n{engines}\n\n{rows:,} rows of 9 columns; {rounds} rounds in turns."
+    return f"{spark_table}\n\n{engines}\n\n{rows:,} rows of 9 columns; {rounds} alternating rounds."
 
 
 def _made(bench: Bench, name: str, rows: int, files: int) -> Path:

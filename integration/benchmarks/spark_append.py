@@ -43,7 +43,7 @@ def run(bench: Bench) -> str:
             )
         )
     table = markdown_table(["sink", "p50, ms", "p99, ms", "time : Parquet's", "time : Delta's"], lines)
-    return f"{table}\n\n{rounds} appends each in turns, after {warm_up} to warm up; each to a separate table."
+    return f"{table}\n\n{rounds} appends each, alternating, after {warm_up} to warm up; each program has its own table."
 
 
 def _append(row: DataFrame, name: str, target: Path) -> None:

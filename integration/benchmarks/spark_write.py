@@ -74,5 +74,6 @@ def _report(samples: dict[str, list[Sample]], what: str) -> str:
         )
     table = markdown_table(["sink", "s", "best, s", "over noop, s", "time : Parquet's", "time : Delta's"], lines)
     return (
-        f"{table}\n\n{what} in turns, after one to warm up, in one session on two cores; txlog's time includes syncing."
+        f"{table}\n\n{what}, alternating, after one to warm up, in one session on two cores; txlog's time includes"
+        " syncing."
     )

@@ -63,7 +63,7 @@ def run(bench: Bench) -> str:
             raise RuntimeError(f"{name}: {answers}")
         lines.append(_line(name, ours, found))
     header = ["scan", "txlog.sql, CPU s", "duckdb's SQL, CPU s", "txlog : duckdb", "kernel alone, CPU s"]
-    return f"{markdown_table(header, lines)}\n\n{rows:,} rows; the median of {rounds} rounds in turns."
+    return f"{markdown_table(header, lines)}\n\n{rows:,} rows; the median of {rounds} alternating rounds."
 
 
 def _rows(count: int) -> pa.Table:

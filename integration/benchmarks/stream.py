@@ -114,7 +114,8 @@ def _report(found: dict[str, list[float]], rounds: int, warm_up: int) -> str:
         )
     table = markdown_table(["sink", "p50, ms", "p99, ms", "time : Parquet's", "time : Delta's"], lines)
     return (
-        f"{table}\n\n{len(found['txlog'])} batches each, {rounds} queries in turns, without the first {warm_up} batches"
+        f"{table}\n\n{len(found['txlog'])} batches each, {rounds} alternating queries, without the first {warm_up}"
+        " batches"
         f" of each. txlog takes {middle['txlog'] / middle['parquet']:.2f} times as long as the Parquet sink, and is"
         f" {middle['delta'] / middle['txlog']:.1f} times as fast as Delta's; with `{SNAPSHOT_PARTITIONS}` tuned from 50"
         f" to 2 for this machine, {middle['delta, tuned'] / middle['txlog']:.1f} times."

@@ -235,7 +235,7 @@ def _races(bench: Bench) -> str:
     header = [f"{processes} processes x {upserts} upserts", "failed", "reruns", "p50 / p99, ms", "keys once"]
     return (
         f"{markdown_table(header, lines)}\n\n500 rows each of the same 20,000 keys, default retries of both; races of"
-        f" each in turns, {bench.scale(3, 1)} in all. The times include those of upserts that failed."
+        f" each, alternating, {bench.scale(3, 1)} in all. The times include those of upserts that failed."
     )
 
 
@@ -267,7 +267,8 @@ def _report(found: Samples, rows: int, files: int, changed: int) -> str:
     return (
         f"{markdown_table(header, lines)}\n\nUpserts of {changed:,} rows, half of them new, into {rows:,} rows of ten"
         f" columns in {files} files; deletes and updates of `{CONDITION}`, and deletes of `{NEAR}` from files of which"
-        " each is a range. Medians of three rounds in turns, each change in a fresh process, from opening the table on;"
+        " each is a range. Medians of three alternating rounds, each change in a fresh process, from opening the table"
+        " on;"
         " Spark's once. Deletion vectors are off by default: `delta.enableDeletionVectors` turns them on. deltalake"
-        " writes none. Bold is the fastest of the line."
+        " writes none. Bold marks the fastest in each row."
     )

@@ -36,8 +36,8 @@ def many_partitions(bench: Bench) -> str:
         lines.append([work, *best_in_bold(wall_ms, cells)])
     table = markdown_table(["all rows", *(f"{name}, ms" for name in _NAMES)], lines)
     return (
-        f"{table}\n\n{partitions:,} partitions with a file of one row each; in brackets, times their append."
-        " The delete takes one of two rows of each file. Median of three."
+        f"{table}\n\n{partitions:,} partitions with a file of one row each; in brackets, how many times as long as the"
+        " append. The delete takes one of two rows of each file. Median of three."
     )
 
 
