@@ -340,12 +340,12 @@ def test_a_rule_that_another_engine_makes_after_the_decision_leaves_the_table_ou
             append_to_all(calls.opened(tables))
     else:
         with pytest.raises(
-            txlog.errors.PartlyCommittedError, match=r"is committed in .*, and cannot be here"
+            txlog.errors.PartlyCommittedError, match=r"is committed in .*, but could not be here"
         ) as raised:
             append_to_all(calls.opened(tables))
         assert raised.value.table == tables[0].uri
     assert ended(tables) == [[], [1]]
-    assert "What it does to this table is lost" in caplog.text
+    assert "Its changes of this table are lost" in caplog.text
     assert "ROLLBACK PREPARED" in [each["operation"] for each in deltalake.DeltaTable(tables[0].uri).history()]
 
 

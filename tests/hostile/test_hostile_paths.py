@@ -364,7 +364,7 @@ def test_a_log_whose_files_are_links_is_neither_read_nor_taken_for_an_absent_tab
         lambda: txlog.Table.open(str(root)).verify(),
     ):
         with pytest.raises(
-            txlog.StorageError, match=r"\.json is a symbolic link, .* Put what it leads to in its place"
+            txlog.StorageError, match=r"\.json is a symbolic link, .* Replace the link by what it leads to"
         ):
             use()
 

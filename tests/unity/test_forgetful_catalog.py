@@ -212,7 +212,7 @@ def test_two_commits_of_one_version_are_named_by_every_door_and_neither_is_touch
             door()
         assert (raised.value.version, raised.value.catalog_file) == (2, name)
         assert raised.value.path == f"{2:020}.json"
-        assert "Move neither away" in str(raised.value)
+        assert "Move neither of the two away" in str(raised.value)
     rules = {finding.rule: finding.version for finding in other.verify().findings}
     assert rules["forked-version"] == 2
     assert published(table) == before

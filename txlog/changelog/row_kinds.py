@@ -107,9 +107,9 @@ class RowKinds:
             if isinstance(word, str) and word in _TRUNCATES:
                 raise InvalidInputError(
                     f"row {row} (counting from 0) truncates the table ({name} = {word!r}), which no row kind does:"
-                    f" commit the changes before it, delete all rows (Table.delete(all=True), with an"
-                    f" {argument('app_id')} and a {argument('checkpoint_id')} of its own), and go on with the changes"
-                    " after it. If the truncate shall not empty the table, filter it out"
+                    f" commit the changes before it, delete all rows (Table.delete(all=True), with a"
+                    f" separate {argument('app_id')} and {argument('checkpoint_id')}), and go on with the changes after"
+                    " it. If the truncate should not empty the table, filter it out"
                 )
             known = one_of(self._codes)
             shown = "null" if word is None else repr(word)

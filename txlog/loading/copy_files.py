@@ -44,7 +44,7 @@ class CopyFile(msgspec.Struct, frozen=True):
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
                 f"{copy.source} is missing from the source: a vacuum of it deleted the file, or someone did by hand. If"
-                " that was since the clone began, run it again: what is copied is not copied again",
+                " that happened after the clone began, run it again: it does not copy a file twice",
                 table=self.source.uri,
                 path=copy.source,
             ) from error

@@ -289,8 +289,8 @@ class Mirror:
             if behind and found[0][2] > known:
                 raise self._lost(
                     behind,
-                    f"the slot {self.name} begins at {lsn_text(found[0][2])}, and the tables end at {lsn_text(known)}."
-                    " Somebody made it again or advanced it, and it does not have what was between",
+                    f"the slot {self.name} begins at {lsn_text(found[0][2])}, but the tables end at {lsn_text(known)}."
+                    " Somebody recreated or advanced it, so it lacks the changes in between",
                 )
             if behind and log_end < known:
                 raise self._lost(

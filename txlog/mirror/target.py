@@ -75,8 +75,8 @@ class MirrorTable:
         if known.table != state.table and (known.system, known.database) == (state.system, state.database):
             raise InvalidInputError(
                 f"{state.table} and {known.table} would both be mirrored to {name}: names there are in lower case, with"
-                " letters, digits, _ and -. Name the tables to mirror without one of the two, which can have a"
-                " mirror and a target of its own; or rename one",
+                " letters, digits, _ and -. Leave one of the two out of this mirror, and give it a separate mirror"
+                " and target; or rename one",
                 table=table.uri,
             )
         if (known.system, known.database, known.table) != (state.system, state.database, state.table):

@@ -348,7 +348,7 @@ class Intake:
             if isinstance(outcome, TxlogError) and batch.place is not None and self._journal is not None:
                 path = self._journal.set_aside(self.name, batch, str(outcome))
                 why = (self.table.uri, path, outcome)
-                logger.warning("%s: rows of the journal are refused by now, and are in %s: %s", *why)
+                logger.warning("%s: the table refuses rows of the journal, which are now in %s: %s", *why)
         with self._changed:
             for batch, outcome in outcomes:
                 batch.is_settled = True

@@ -288,7 +288,7 @@ def _records(path: Path) -> Iterator[tuple[Kept, bytes]]:
                 rest = data.find(_MARK, rest + 1)
             if rest < 0:  # what was being written when the process died, or when the disk failed
                 logger.warning(
-                    "%s ends with %d bytes that are no whole record: nobody was told of it", path, len(data) - at
+                    "%s ends with %d bytes of an incomplete record, which no client was told of", path, len(data) - at
                 )
                 return
             raise CorruptLogError(

@@ -236,7 +236,7 @@ def _split(text: str, marked: dict[int, Reading], places: dict[int, str], at: st
     if left:
         raise InvalidInputError(
             f"the query at {at} has VERSION AS OF or TIMESTAMP AS OF where no table's name is directly before it: write"
-            " it behind the name, and the alias behind it; nothing was run"
+            " it after the name, and the alias after it; nothing was run"
         )
     spans += _qualifiers(tree, spans)
     return _with_placeholders(text, sorted(spans, key=lambda span: span[0]), at, dialect)

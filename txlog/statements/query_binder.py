@@ -349,7 +349,7 @@ class Binder:
     def pivoted(self, node: Any, outer: QueryScope | None, common: _Common) -> tuple[str, Relation]:
         """An item of FROM with PIVOT or UNPIVOT behind it. In Spark, one behind a join is about the join."""
         if isinstance(node.parent, exp.Join) or node.args.get("joins"):
-            raise Unsupported("PIVOT behind a JOIN is not supported: put what it is about into a query in parentheses")
+            raise Unsupported("PIVOT after a JOIN is not supported: put the JOIN into a query in parentheses")
         bare = node.copy()
         bare.set("pivots", None)
         text, relation = self.relation(bare, outer, common)
@@ -548,7 +548,7 @@ class Binder:
             raise wrong_query("GROUP BY is computed before a function in SELECT makes rows: use LATERAL VIEW")
         where = node.args.get("where")
         if where is not None and where.find(exp.Window) is not None:
-            raise wrong_query("WHERE is about rows, before window functions are computed: write QUALIFY")
+            raise wrong_query("WHERE is applied before window functions are computed: write QUALIFY")
         filtered = "" if where is None else f" WHERE {self.condition(where.this, scope, skips=True)}"
         return SelectList(self, node).finished(text + made + filtered, scope, items)
 

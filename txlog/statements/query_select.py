@@ -47,7 +47,7 @@ class SelectList:
         group = self.node.args.get("group")
         having, order, qualify = (self.node.args.get(each) for each in ("having", "order", "qualify"))
         if qualify is not None and qualify.find(exp.Window) is None and not any(_has_window(node) for _, node in items):
-            raise wrong_query("QUALIFY is about window functions, and the query has none: write WHERE or HAVING")
+            raise wrong_query("QUALIFY needs a window function, and the query has none: write WHERE or HAVING")
         if qualify is not None and has_aggregate(qualify.this):
             raise wrong_query("QUALIFY has an aggregate: name it in SELECT, and write the name")
         nodes = [each for _, each in items if not isinstance(each, Column)]
@@ -61,7 +61,7 @@ class SelectList:
         text += grouped
         if having is not None:
             if having.find(exp.Window) is not None:
-                raise wrong_query("HAVING is about groups, before window functions are computed: write QUALIFY")
+                raise wrong_query("HAVING is applied before window functions are computed: write QUALIFY")
             text += f" HAVING {self.binder.condition(having.this, scope.naming(columns, first=False))}"
         if qualify is not None:
             text += f" QUALIFY {self.binder.condition(qualify.this, scope.naming(columns, first=False))}"

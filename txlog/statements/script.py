@@ -96,7 +96,7 @@ def _with_transactions(cursors: Iterable[Cursor]) -> Iterator[Any]:
         yield statement
     if begun is not None:
         raise InvalidInputError(
-            f"the transaction that begins at {begun.at} does not end in this text: write {begun.end} behind its last"
+            f"the transaction that begins at {begun.at} does not end in this text: write {begun.end} after its last"
             " statement; nothing was run"
         )
 

@@ -69,7 +69,7 @@ def read_end(cursor: Cursor, begun: BeginTransaction | None) -> CommitTransactio
     at = cursor.place()
     if cursor.word() == "ROLLBACK":
         raise cursor.refused(
-            "a statement that fails rolls the transaction back by itself: leave out what is not to land"
+            "a statement that fails rolls the transaction back by itself: leave out statements that should not land"
         )
     if begun is None:
         raise cursor.refused(f"no transaction has begun: {_FORMS}")

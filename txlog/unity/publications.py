@@ -121,8 +121,8 @@ def forked(name: str, fork: Fork, newest: int = -1) -> ForkedTableError:
     if fork.owned:
         message = (
             f"the catalog has {fork.owned} as version {fork.version} of {name}, and {fork.published} is another commit:"
-            " the catalog had forgotten what it accepted and took a second one, or somebody wrote without it. What"
-            " writers of txlog acknowledged is the published one. Move neither away"
+            " the catalog had forgotten what it accepted and took a second one, or somebody wrote without it. The"
+            " published one is what writers of txlog acknowledged. Move neither of the two away"
         )
         repair = "`txlog repair` says what each of them holds, and which can be kept"
     else:

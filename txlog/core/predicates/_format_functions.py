@@ -56,7 +56,7 @@ def _as_written(value: Expression, part: re.Match[str], name: str) -> Expression
         "f": is_floating(value.type),
     }
     if not fits.get(kind, is_integer(value.type)) or (part["digits"] is not None and kind != "f"):
-        raise ValueError(f"{name}() takes no {type_name(value.type)} as {part[0]!r}: CAST it")
+        raise ValueError(f"{name}() does not take a {type_name(value.type)} as {part[0]!r}: CAST it")
     if kind == "f":
         return cast_to(convert(value, DOUBLE), STRING)
     return cast_to(value, STRING) if kind == "s" else value

@@ -302,7 +302,7 @@ class LocalLogStore:
             disk.check_no_links(folders)
         except ValueError as error:
             below = os.path.relpath(folders[-1], self._root)
-            message = f"{error}; nothing was changed. Put what it leads to in its place"
+            message = f"{error}; nothing was changed. Replace the link by what it leads to"
             raise StorageError(message, table=self._root, path=below) from None
 
     def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:

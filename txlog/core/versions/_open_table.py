@@ -284,8 +284,8 @@ class OpenTable:
         if unknown:
             self._warned_of_properties.update(unknown)
             logger.warning(
-                "%s: neither txlog nor an installed package knows %s of the table: commits from here do not do what it"
-                " may promise. Install the package that it is of, or unset it",
+                "%s: neither txlog nor an installed package knows %s of the table: commits from here may not do what it"
+                " promises. Install the package that it belongs to, or unset it",
                 self.uri,
                 f"the property {unknown[0]!r}"
                 if len(unknown) == 1

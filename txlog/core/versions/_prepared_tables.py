@@ -326,8 +326,8 @@ def _leave_out(open_table: TableAccess, found: Preparation, error: TxlogError) -
     roll_back(open_table, found, f"it does not fit what another engine committed meanwhile: {reason}")
     others = ", ".join(place.uri for place in found.tables if place.table_id != _id_of(open_table))
     partly = PartlyCommittedError(
-        f"the transaction is committed in {others}, and cannot be here, since another engine committed in the moment of"
-        f" the decision: {reason}. What it does to this table is lost: do that again",
+        f"the transaction is committed in {others}, but could not be here, since another engine committed at the moment"
+        f" of the decision: {reason}. Its changes of this table are lost: make only these again",
         table=open_table.uri,
         version=open_table.log.newest_state(refresh=False).version,
     )

@@ -166,7 +166,7 @@ def whole_batches(stream: DataStream, table: str | None) -> Iterator[pa.RecordBa
             raise SchemaMismatchError(
                 f"the rows of the source from row {first_row} on (counting from 0) do not have the columns of those"
                 f" before: {', '.join(sorted(names ^ first))} {'is' if len(names ^ first) == 1 else 'are'} only in some"
-                " rows. The others would get nulls there; upsert rows with other columns in a call of their own",
+                " rows. The others would get nulls there; upsert rows with other columns in a separate call",
                 table=table,
             )
         first_row += batch.num_rows
