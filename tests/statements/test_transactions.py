@@ -104,7 +104,7 @@ def test_what_a_query_read_must_not_have_changed_when_the_transaction_lands(shop
         ("BEGIN; ALTER TABLE s.stock CREATE BRANCH b; COMMIT", "cannot be part of a transaction"),
         ("BEGIN; INSERT WITH SCHEMA EVOLUTION INTO s.stock SELECT 1; COMMIT", "WITH SCHEMA EVOLUTION is not for"),
         ("BEGIN; BEGIN; COMMIT", "has not ended: write COMMIT before"),
-        ("BEGIN; DELETE FROM s.stock", "does not end in this text: write COMMIT behind"),
+        ("BEGIN; DELETE FROM s.stock", "does not end in this text: write COMMIT after"),
         ("BEGIN ATOMIC DELETE FROM s.stock; COMMIT", "expected END"),
         ("BEGIN DELETE FROM s.stock; END", "expected a semicolon"),
         ("BEGIN; DELETE FROM s.stock; ROLLBACK", "rolls the transaction back by itself"),
