@@ -56,7 +56,7 @@ from txlog.result import WriteResult
 
 __all__ = ["rebase"]
 
-_NEXT = "make a new branch of the newest version, and write there what these commits do not stand against"
+_NEXT = "make a new branch of the newest version, and make your changes there, as far as these commits allow"
 
 
 def rebase(open_table: OpenTable) -> WriteResult:

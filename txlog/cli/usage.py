@@ -168,15 +168,15 @@ def _in_its_place(name: str, command: Any, message: str) -> str:
     if name == "sql":
         return 'write the whole statement in quotes, as in txlog sql "select 1"'
     if name == "check" and not re.search(r"\(\w+\)$", message):
-        return 'write a condition in quotes behind --check, as in --check "id > 0"'
+        return 'write a condition in quotes after --check, as in --check "id > 0"'
     if name in ("check", "publish", "rebase", "discard"):
-        return f"write the branch behind the location, as in txlog {name} ./orders@dev"
+        return f"write the branch after the location, as in txlog {name} ./orders@dev"
     if name == "create":
-        return 'write the columns in quotes behind --columns, as in --columns "id int, day date"'
+        return 'write the columns in quotes after --columns, as in --columns "id int, day date"'
     if "where" in options:
-        return 'write a condition in quotes behind --where, as in --where "id = 1"'
+        return 'write a condition in quotes after --where, as in --where "id = 1"'
     if "version" in options:
-        return "write a version behind --version, as in --version 3"
+        return "write a version after --version, as in --version 3"
     return f"it takes {' '.join(arguments) or 'only options'}; quote an argument that has spaces"
 
 

@@ -330,7 +330,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         form = "json, one object on each line" if self.format == "json" else self.format
         after = f", after {counted(rows_before, 'row')}" if rows_before and self.format == "json" else ""
         told = _CSV_COLUMN.sub(self._with_name, str(error).strip())
-        told = _ARROWS_ADVICE.sub("Write the zone behind the time, as in 2026-11-20T12:00:00Z", told)
+        told = _ARROWS_ADVICE.sub("Write the zone after the time, as in 2026-11-20T12:00:00Z", told)
         line = self._bad_line() if self.format == "json" else None
         at = "" if line is None else f". It is line {line:,}"
         hint = self._hint(told)

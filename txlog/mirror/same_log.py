@@ -60,7 +60,7 @@ class SameLog:
     def _another(self, why: str) -> InvalidInputError:
         again = " ".join(f"--resync {name}" for name in self._tables)
         return InvalidInputError(
-            f"the database has another past than the tables: {why}. It was restored to an earlier time, or is a standby"
-            " that took over without the last changes. Mirror the tables from a new snapshot: txlog mirror ..."
+            f"the database's history is not that of the tables: {why}. It was restored to an earlier time, or is a"
+            " standby that took over without the last changes. Mirror the tables from a new snapshot: txlog mirror ..."
             f" {again}"
         )

@@ -160,8 +160,8 @@ class MirrorTable:
         gone = sorted({*(self.state.partitions or ())} - {*(partitions or ())})
         if self.position is not None and gone:
             logger.warning(
-                "%s has the partitions %s no more, and PostgreSQL does not publish their end: the mirror keeps their"
-                " rows until somebody deletes them there, or --resync %s",
+                "%s no longer has the partitions %s, and PostgreSQL does not publish when one goes: the mirror keeps"
+                " their rows until somebody deletes them there, or --resync %s",
                 *(self.shown, ", ".join(gone), self.shown),
             )
 

@@ -287,10 +287,10 @@ class UnityClient:
 def _why_not_accepted(token: str | None) -> tuple[str, str]:
     """What is wrong with a token that a server did not accept: the reason, and what to do."""
     if not token:
-        return "missing", f"wants a token: set the environment variable {TOKEN}, or pass one"
+        return "missing", f"needs a token: set the environment variable {TOKEN}, or pass one"
     if _has_expired(token):
         return "expired", "does not accept the token, which has expired: get a new one"
-    return "wrong", "does not accept the token: check that it is complete, and that it is one of this server"
+    return "wrong", "does not accept the token: check that it is complete, and that it belongs to this server"
 
 
 def _has_expired(token: str) -> bool:

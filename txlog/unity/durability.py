@@ -23,7 +23,7 @@ def durability(server: str) -> tuple[list[str], list[str]]:
     if address is None:
         return [], [
             "the settings of the catalog's server cannot be seen from here: its database must sync each commit before"
-            " it answers, which that of the open server does with WRITE_DELAY=0 in its address alone"
+            " the server answers, and that of the open server does so only with WRITE_DELAY=0 in its address"
         ]
     if address.startswith("jdbc:h2:mem:"):
         return ["the catalog's server keeps its book in memory: it forgets all of it when it ends"], []

@@ -613,7 +613,7 @@ _EXTENSIONS = {
 }
 """The properties of txlog's own extensions, with the extension that a commit to a table with the property needs."""
 
-_DOES_NOTHING = "this one does nothing here, so unset it or install the package that it is of"
+_DOES_NOTHING = "this one does nothing here, so unset it or install the package that it belongs to"
 
 _KNOWN = frozenset((*_FORMS, *_OWN, *_PARQUET, *_BY_COLUMN))
 _BY_FOLD = {key.lower(): key for key in _KNOWN}
