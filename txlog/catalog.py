@@ -28,7 +28,7 @@ __all__ = ["Catalog"]
 @explains_calls
 @explains_names
 class Catalog(metaclass=Hinted):
-    """A catalog of tables: it knows where the table of a name is. Thread-safe.
+    """A catalog of tables: it knows where the table of a name is. Thread-safe; pickles without secrets.
 
         catalog = txlog.Catalog("./warehouse")
         catalog.create("sales.orders", "id bigint, day date", partition_by="day")

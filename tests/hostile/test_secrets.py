@@ -98,13 +98,15 @@ def test_neither_what_is_stored_nor_what_is_shown_or_pickled_holds_a_secret(
     open_table = table._open_table
     job = plan_write(open_table, ROWS.schema, WriteOptions())
     store = open_store("s3://bucket/t", options)
+    catalog = txlog.Catalog("s3://bucket/warehouse", storage_options=options)
+    assert pickle.loads(pickle.dumps(catalog)).uri == catalog.uri
     with table.transaction() as transaction:
         transaction.append(ROWS)
     reported = (table, snapshot, sink, transaction, writer, open_table, job, store, store.log, store.files, results)
     assert _leaks(map(repr, reported)) == []
     assert _leaks(map(vars, (table, snapshot, sink, transaction))) == []
     assert _leaks(iter((table.history(), snapshot.files().to_pylist(), writer.committable.to_bytes()))) == []
-    assert _leaks(pickle.dumps(each) for each in (table, job, store, writer.committable, results)) == []
+    assert _leaks(pickle.dumps(each) for each in (table, job, store, catalog, writer.committable, results)) == []
     with server.bucket.lock:
         assert _leaks(iter(server.bucket.objects.items())) == []
     assert len(server.keys()) > 7

@@ -48,7 +48,7 @@ def jwt(expires_s: int) -> str:
     ("token", "reason", "says"),
     [
         (None, "missing", TOKEN),
-        ("nobody", "wrong", "one of this server"),
+        ("nobody", "wrong", "it belongs to this server"),
         (jwt(1_000), "expired", "get a new one"),
         ("reader", "forbidden", "administrator"),
     ],
@@ -280,7 +280,8 @@ def test_no_secret_leaves_the_process(
     monkeypatch.delenv(TOKEN, raising=False)
     caplog.set_level(logging.DEBUG, "txlog")
     server.switches.vended = VENDED
-    catalog = UnityCatalog(server.uri, SECRET)
+    catalog = UnityCatalog(server.uri, SECRET, {"secret_access_key": SECRET}, lambda: SECRET)
+    assert pickle.loads(pickle.dumps(catalog)).uri == server.uri
     table = txlog.Catalog(server.uri, token=SECRET).table(NAME)
     table.append(pa.table({"id": [1, 2, 3]}))
     table.delete("id = 1")

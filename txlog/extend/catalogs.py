@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         last_answer,
         open_store,
         redact,
+        sendable,
         unanswered,
     )
     from txlog.core.util import how_to_install, invalid, logger
@@ -54,7 +55,7 @@ else:
             require_no_token
         core.parallel: new_lock
         core.store: Attempt FolderVersions Fork LogCapabilities LogStore RepairedForks ObjectMeta PutOutcome RetryPolicy
-            RoundTrip TableStore VersionFile environment_secrets last_answer open_store redact unanswered
+            RoundTrip TableStore VersionFile environment_secrets last_answer open_store redact sendable unanswered
         core.util: how_to_install invalid logger
         core.wording: advice argument setting
         """,
@@ -94,6 +95,7 @@ __all__ = [
     "open_store",
     "redact",
     "require_no_token",
+    "sendable",
     "setting",
     "unanswered",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.extend.catalogs import TablePlace, TableStore, ambient, name_parts
+from txlog.extend.catalogs import TablePlace, TableStore, ambient, name_parts, sendable
 from txlog.unity.catalog_log import CatalogLog
 from txlog.unity.client import FullTableName, Refused, TokenSource, Unanswered, UnityClient
 from txlog.unity.credentials import VendedCredentials, is_vended
@@ -54,7 +54,7 @@ class _Staged(msgspec.Struct, frozen=True):
 
 
 class UnityCatalog:
-    """The tables of the server at ``server``. Pickles without the token."""
+    """The tables of the server at ``server``. Pickles without the token, and without secrets of the store."""
 
     def __init__(
         self,
@@ -70,6 +70,10 @@ class UnityCatalog:
         self._client = UnityClient(server, token)
         self._options, self._provider = storage_options, credential_provider
         self._allows_maintenance = allows_maintenance
+
+    def __getstate__(self) -> dict[str, Any]:
+        options, provider = sendable(self._options, self._provider)
+        return {**vars(self), "_options": options, "_provider": provider}
 
     @property
     def uri(self) -> str:

@@ -13,13 +13,13 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from txlog.core import ambient
 from txlog.core.catalogs._names import name_parts, name_text
 from txlog.core.catalogs._table_catalog import TablePlace
 from txlog.core.format.schema import backquoted
-from txlog.core.store import TableStore, fsync_directory, make_directories, open_store
+from txlog.core.store import TableStore, fsync_directory, make_directories, open_store, sendable
 from txlog.errors import (
     InvalidInputError,
     NotFoundError,
@@ -39,7 +39,7 @@ _LAST = "\U0010ffff"
 
 
 class FolderCatalog:
-    """The tables in the folder at ``uri``."""
+    """The tables in the folder at ``uri``. Pickles without secrets."""
 
     def __init__(
         self,
@@ -55,6 +55,10 @@ class FolderCatalog:
             raise InvalidInputError(
                 "this is a Delta table, not a folder of tables: Table.open opens it", table=self.uri
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        options, provider = sendable(self._options, self._provider)
+        return {**vars(self), "_options": options, "_provider": provider}
 
     @property
     def uri(self) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txlog.core.store._local_disk import fsync_directory, make_directories
     from txlog.core.store._local_store import LocalLogStore
     from txlog.core.store._open import foreign_scheme, is_of_store, open_store
-    from txlog.core.store._options import environment_secrets, redact
+    from txlog.core.store._options import environment_secrets, redact, sendable
     from txlog.core.store._probe import ProbeReport, probe_newest_commit, probe_store
     from txlog.core.store._retry import Patience, RetryPolicy
     from txlog.core.store._table_store import TableStore
@@ -50,7 +50,7 @@ else:
         _local_disk: fsync_directory make_directories
         _local_store: LocalLogStore
         _open: foreign_scheme is_of_store open_store
-        _options: environment_secrets redact
+        _options: environment_secrets redact sendable
         _probe: ProbeReport probe_newest_commit probe_store
         _retry: Patience RetryPolicy
         _table_store: TableStore
@@ -102,6 +102,7 @@ __all__ = [
     "probe_newest_commit",
     "probe_store",
     "redact",
+    "sendable",
     "unanswered",
     "write_once",
 ]

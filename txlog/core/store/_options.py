@@ -11,7 +11,7 @@ import contextlib
 import enum
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, urlunsplit
@@ -105,6 +105,14 @@ def without_secrets(options: Mapping[str, Any] | None) -> dict[str, Any]:
         return any(_secret_parts(name, value) for name in (key.lower(), *names))
 
     return {key: value for key, value in (options or {}).items() if not is_secret(key, value)}
+
+
+def sendable(
+    options: Mapping[str, Any] | None, provider: Callable[[], object] | None
+) -> tuple[Mapping[str, Any] | None, Callable[[], object] | None]:
+    """What a pickle may carry of these: options without secrets, and a provider that is made to cross processes."""
+    crosses = getattr(provider, "crosses_processes", False)
+    return options and without_secrets(options), provider if crosses else None
 
 
 def redact(text: str, secrets: tuple[str, ...]) -> str:
