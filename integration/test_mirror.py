@@ -612,7 +612,9 @@ def test_a_slot_that_was_made_again_or_advanced_by_hand_is_refused_until_a_new_s
     assert passed is not None  # what is not the table's may go, since it knows
     database.drop_slots()
     database.run("insert into t values (2)", f"select pg_create_logical_replication_slot('{name}', 'pgoutput')")
-    with pytest.raises(InvalidInputError, match=r"the slot txlog_\w+ begins at .* made it again.*--resync public\.t"):
+    with pytest.raises(
+        InvalidInputError, match=r"the slot txlog_\w+ begins at .* recreated or advanced it.*--resync public\.t"
+    ):
         database.catch_up(["t"])
     database.catch_up(["t"], resync=["public.t"])
     database.require_equal("t")

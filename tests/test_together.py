@@ -531,7 +531,7 @@ def test_wrong_calls_say_what_to_do(tmp_path: Path) -> None:
         (lambda: txlog.transaction([a, a.uri]), "given twice"),
         (lambda: txlog.read_together([a, a]), "given twice"),
         (lambda: txlog.transaction([a, b])[a].append(ROW), "only inside its with block"),
-        (lambda: txlog.transaction([a, b])["c"], "takes no part"),
+        (lambda: txlog.transaction([a, b])["c"], "is not part of this transaction"),
         (lambda: txlog.transaction([a, b]).results, "has not committed"),
     ):
         with pytest.raises(txlog.InvalidInputError, match=problem):

@@ -168,7 +168,7 @@ def test_values_that_are_no_variants_are_refused_with_the_functions_that_make_th
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        ({"value": b"", "metadata": b"\1\0\0"}, "no variant"),
+        ({"value": b"", "metadata": b"\1\0\0"}, "not a variant"),
         ({"value": b"\0", "metadata": b"\2\0\0"}, "version 1"),
         ({"value": None, "metadata": b"\1\0\0"}, "has no value"),
         ({"value": b"\0", "metadata": None}, "has no metadata"),

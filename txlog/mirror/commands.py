@@ -66,8 +66,7 @@ def mirror(
         str | None, typer.Option("--name", metavar="NAME", help="the name of the mirror, its slot and its publication")
     ] = None,
     properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="KEY=VALUE", help="a property of new tables; may be repeated"),
+        list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="for new tables; may be repeated")
     ] = None,
     scd_type: ScdType = 1,
     sequence_by: SequenceBy = None,

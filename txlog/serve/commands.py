@@ -42,9 +42,7 @@ def serve(
         Path | None, typer.Option(metavar="FOLDER", help="a local folder; lets clients ask for durable answers")
     ] = None,
     tokens: Annotated[Path | None, typer.Option(metavar="FILE", help="who may do what: see txlog serve-token")] = None,
-    tls_certificate: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="the certificate, in PEM")
-    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="a PEM file")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="its key, in PEM")] = None,
     max_delay: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="how long rows may be in the journal alone")
@@ -54,9 +52,7 @@ def serve(
         Any, typer.Option(metavar="SIZE", parser=size, help="the rows that may wait in memory")
     ] = "512mb",
     max_wait: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="how long a client waits for room")] = 10.0,
-    max_connections: Annotated[
-        int, typer.Option(metavar="NUMBER", min=1, help="connections at each of the two ports")
-    ] = 1000,
+    max_connections: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="clients at each port")] = 1000,
     maintain_every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="maintain each table that gets rows; 0: never")
     ] = 300.0,

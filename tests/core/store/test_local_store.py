@@ -395,7 +395,7 @@ def test_a_file_of_the_log_that_is_a_symbolic_link_is_an_error_that_says_so(
 ) -> None:
     log.put_if_absent(COMMIT, b"body")
     (root / "_delta_log" / SECOND).symlink_to(leads_to)
-    refused = pytest.raises(StorageError, match=f"{SECOND} is a symbolic link, .* Put what it leads to in its place")
+    refused = pytest.raises(StorageError, match=f"{SECOND} is a symbolic link, .* Replace the link by what it leads to")
     with refused:
         log.list_from("")
     with refused:
