@@ -7,13 +7,16 @@ either place.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from txlog.core.format import actions
 
 if TYPE_CHECKING:
     from txlog.core.format.properties import TableProperties
     from txlog.core.format.schema import Struct
+
+Derived = TypeVar("Derived")
 
 
 class DefinedTable(Protocol):
@@ -37,6 +40,9 @@ class DefinedTable(Protocol):
 
     @property
     def partition_columns(self) -> tuple[str, ...]: ...
+
+    def derived(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
+        """A value that depends only on protocol and metadata, by ``key``."""
 
     @property
     def time_zone(self) -> str:

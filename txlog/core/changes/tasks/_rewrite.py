@@ -191,16 +191,19 @@ class FileRewriter:
 
     def bind(self, table: DefinedTable) -> None:
         """From now on, write with this version's properties. Its schema must be the same."""
-        plan = WritePlan.of(
-            table.metadata,
-            table.protocol,
-            table=self._uri,
-            read_version=table.version,
-            schema=table.schema,
-            parquet=self._parquet,
-            rows="completed",
-            time_zone=table.time_zone,
-        )
+        parquet = self._parquet or {}
+        plan = table.derived(
+            ("plan of copies", self._uri, tuple(sorted(parquet.items())), table.time_zone),
+            lambda: WritePlan.of(
+                table.metadata,
+                table.protocol,
+                table=self._uri,
+                schema=table.schema,
+                parquet=parquet,
+                rows="completed",
+                time_zone=table.time_zone,
+            ),
+        ).at(table.version)
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
         # Who says how the new files are encoded wants all of them so.
         splices = not self._parquet

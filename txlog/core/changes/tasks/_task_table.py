@@ -7,14 +7,14 @@ that made it, a task uses the files that are open there; in another process it o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from txlog.core.format import actions
-from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.defined_table import DefinedTable, Derived
 from txlog.core.format.features import table_schema
 from txlog.core.format.properties import TableProperties, with_parquet_settings
 from txlog.core.store import FileStore, TableFiles, open_store
@@ -114,3 +114,7 @@ class TaskTable(TaskStore, frozen=True, dict=True):
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
+
+    def derived(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
+        """A task derives each value once."""
+        return derive()
