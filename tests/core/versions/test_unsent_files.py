@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from tests.bucket import Bucket
 from txlog.core import ambient
 from txlog.core.store import Attempt, LocalLogStore, PutOutcome
 from txlog.core.store._base import refused
@@ -162,6 +163,32 @@ def test_files_of_a_commit_that_was_never_sent_are_deleted_and_others_stay(files
         sent.own(["b"])
         sent.mark_sent()
     assert set(files.objects) == {"b"}
+
+
+def test_many_files_of_a_commit_that_was_never_sent_are_deleted_in_one_request() -> None:
+    bucket = Bucket()
+    files = bucket.trips.watched(bucket.store).files
+    unsent = UnsentFiles(files)
+    unsent.own([bucket.files.publish(f"{number}.parquet", b"bytes").name for number in range(5)])
+    assert bucket.trips_of(unsent.discard) == 1
+    assert not bucket.files.objects
+
+
+def test_a_file_that_cannot_be_deleted_is_named_and_the_others_are_deleted(
+    files: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    delete = type(files).delete
+
+    def fails_for_one(self: Any, path: str) -> None:
+        if path == "b":
+            raise txlog.StorageError("no right to delete", path=path)
+        delete(self, path)
+
+    monkeypatch.setattr(type(files), "delete", fails_for_one)
+    with UnsentFiles(files) as unsent:
+        unsent.own([files.publish(path, b"bytes").name for path in "abc"])
+    assert set(files.objects) == {"b"}
+    assert "1 data files of a write that was not committed stay until a vacuum: b (no right to delete)" in caplog.text
 
 
 @pytest.mark.parametrize("hours", [5, 7, 24 * 8])

@@ -11,6 +11,7 @@ that long must not commit them, so it looks for files that are hours old before 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
@@ -94,12 +95,7 @@ class UnsentFiles:
         if self._is_sent:
             return
         paths, self._paths = self._paths, []
-        failures = {}
-        for path in paths:
-            try:
-                self._files.delete(path)
-            except TxlogError as error:
-                failures[path] = error.message
+        failures = self._delete(paths)
         if failures:
             logger.warning(
                 "%d data files of a write that was not committed stay until a vacuum: %s (%s)",
@@ -107,6 +103,20 @@ class UnsentFiles:
                 ", ".join([*failures][:_NAMED_MAX]) + (", ..." if len(failures) > _NAMED_MAX else ""),
                 next(iter(failures.values())),
             )
+
+    def _delete(self, paths: Sequence[str]) -> dict[str, str]:
+        """What went wrong with each file that stays. Many files take few requests, unless one cannot be deleted."""
+        if len(paths) > 1:
+            with contextlib.suppress(TxlogError):
+                self._files.delete_many(paths)
+                return {}
+        failures = {}
+        for path in paths:
+            try:
+                self._files.delete(path)
+            except TxlogError as error:
+                failures[path] = error.message
+        return failures
 
     def __enter__(self) -> UnsentFiles:
         return self
