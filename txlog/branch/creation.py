@@ -108,7 +108,10 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
         first = int(is_large) if there is None else there[0].version + 1
         made = _commit(table, base, branch, there, replace(origin, made_at=first, own_version=first), wanted)
         if made is not None:
-            branch.vouch(branch.known_state(), base)
+            state = branch.known_state()
+            branch.vouch(state, base)
+            if state.version == made and row_ids is None and not is_large:
+                branch.log.hold_files(state, wanted)
             remember_table(branch, table)
             _remember(table, checked, branch)
             _require_kept(table, base, newest, branch, origin.id)

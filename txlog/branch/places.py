@@ -101,9 +101,13 @@ class Places(msgspec.Struct, frozen=True, dict=True):
     def _paths(self, paths: pa.StringArray) -> pa.StringArray:
         if len(paths) <= _FEW:  # a call of Arrow's costs as much as some hundred paths
             start, own, is_own = f"{self._root}/", self._own, self.is_own
+            texts = paths.to_pylist()
+            together = "\n".join(("", *texts))
+            if not (":" in together or "\n/" in together or f"\n{own}" in together):
+                return pa.array([start + path for path in texts], pa.string())
             found = [
                 start + path if is_own(path) and not path.startswith(own) else self._path_in_branch(path)
-                for path in paths.to_pylist()
+                for path in texts
             ]
             return pa.array(found, pa.string())
         from txlog.core.format.arrow.compute import pc

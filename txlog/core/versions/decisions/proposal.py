@@ -258,7 +258,9 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     def _serialized(self) -> tuple[bytes, int]:
         """The lines that no rebase changes, each with its newline, and their number."""
         # orjson's own bytes keep the memory of its buffer, several times their size: the copies with a newline do not.
-        lines = [_line(action) + b"\n" for action in self.actions if not _is_undated(action)]
+        kinds = self._by_kind  # most commits have files alone, and some very many
+        actions = [each for each in self.actions if not _is_undated(each)] if SetTransaction in kinds else self.actions
+        lines = [_line(action) + b"\n" for action in actions]
         return b"".join(lines), len(lines)
 
 

@@ -435,6 +435,12 @@ class DeltaLog:
         self._short = (state, live) if live.nbytes <= _SHORT_BYTES else None
         return live
 
+    def hold_files(self, state: TableState, files: pa.Table) -> None:
+        """Keep the live files of a version, if they are few, for who asks for them next: its writer has them."""
+        if files.nbytes <= _SHORT_BYTES:
+            self._live = (state.version, ambient.instant(), weakref.ref(files))
+            self._short = (state, files)
+
     def files_after(
         self, known: pa.Table, commits: Sequence[Commit], state: TableState, asked: ambient.Instant
     ) -> pa.Table:
