@@ -409,6 +409,35 @@ def test_a_rebased_branch_has_the_newest_rows_of_its_table_with_its_own_changes(
     assert table.verify().is_sound
 
 
+THEIRS: dict[str, tuple[Callable[[Table], Any], list[int]]] = {
+    "a compaction": (lambda t: (t.append(rows_of(30)), t.optimize()), [0, 3, 4, 5, 6, 7, 8, 20, 30]),
+    "a purge": (lambda t: (t.delete("id = 5"), t.purge()), [0, 3, 4, 6, 7, 8, 20]),
+    "a delete of the same row": (lambda t: t.delete("id in (2, 3)"), [0, 4, 5, 6, 7, 8, 20]),
+    "an update of the same row": (
+        lambda t: t.update({"id": txlog.expr("id + 100")}, "id = 2"),
+        [0, 3, 4, 5, 6, 7, 8, 20, 102],
+    ),
+    "new rows for all": (lambda t: t.overwrite(rows_of(1, 4)), [4, 20]),
+}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_deletes_are_done_again_where_others_moved_or_changed_the_same_rows(name: str, tmp_path: Path) -> None:
+    theirs, wanted = THEIRS[name]
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.append(rows_of(9, 20))
+    branch.delete("id in (1, 2) or id = 9")
+    theirs(table)
+    before = Table.open(branch.uri).version
+    branch.rebase()
+    assert branch.version > before
+    assert ids(branch) == wanted
+    branch.publish()
+    assert ids(table) == wanted
+    assert table.verify().is_sound
+
+
 def test_a_rebase_names_what_an_update_cannot_be_done_again_for(tmp_path: Path) -> None:
     table = made(tmp_path)
     branch = table.branch("b")

@@ -98,6 +98,11 @@ class BranchChanges(msgspec.Struct, frozen=True):
         return not (self.touched or self.conditions or self.reads_table or self.moves_only)
 
     @property
+    def only_deletes(self) -> bool:
+        """Whether all that it did to the table's own rows are deletes that can be done again on any rows."""
+        return not (self.reads_table or self.rewrites_rows or any(not each.is_delete for each in self.conditions))
+
+    @property
     def has_vectors(self) -> bool:
         """Whether files have deletion vectors of the branch's own."""
         after = (each.after for each in self.touched)

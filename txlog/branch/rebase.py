@@ -3,16 +3,19 @@
 In: the open branch. Out: one version of the branch, with the rows of the table's newest version and the changes that
 the branch made. New rows come along as they are, whatever names and wider types their columns have by now. Rows that
 the branch deleted from the table's files are deleted from the files as they are now, and the branch's deletes are done
-again on what others added. An update or a merge cannot be done again, since the log does not say what it wrote: if
-others added rows that it would have read, or changed rows that it changed, this is a conflict that names them. What the
-table's definition became holds for the branch too: its new rows must meet new constraints, and get row ids if the table
-tracks rows by now. What its files do not follow (`obstacle`) is a conflict.
+again on what others added, moved or changed. An update or a merge cannot be done again, since the log does not say what
+it wrote: if others added rows that it would have read, or changed rows that it changed, this is a conflict that names
+them. What the table's definition became holds for the branch too: its new rows must meet new constraints, and get row
+ids if the table tracks rows by now. What its files do not follow (`obstacle`) is a conflict.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 from msgspec.structs import replace
+from pyroaring import BitMap64
 
 from txlog.branch.base_files import differing, removed_meanwhile
 from txlog.branch.branch_work import BranchWork
@@ -33,6 +36,7 @@ from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of, adds_to_batch
 from txlog.core.format.paths import canonical_path, canonical_paths
+from txlog.core.format.schema import Struct
 from txlog.core.format.statistics_read import num_records
 from txlog.errors import ConflictError, InvalidInputError
 from txlog.extend import OpenTable, TableState
@@ -110,11 +114,12 @@ class _Rebase:
             builder.read_table()
             files = self._table.log.files(self._newest)
             base, live = self._moved.places.files_in_branch(files), self._branch.log.files(self._state)
-            wanted = self._without_deleted(files, base, unsent)
+            state = self._state.defined_as(definition.metadata, definition.protocol)
+            wanted = self._without_deleted(files, base, state.schema, unsent)
             gone, come = differing(live, wanted)
             builder.remove(*gone)
             builder.add(*(add_files_of(wanted) if self._gives_row_ids else come), are_new=False)
-            self._delete_again(builder, self._state.defined_as(definition.metadata, definition.protocol), unsent)
+            self._delete_again(builder, state, unsent)
             builder.add(*self._new_files(builder), are_new=False)
             parameters = operation_parameters(
                 baseVersion=self._newest.version,
@@ -170,21 +175,17 @@ class _Rebase:
 
     # --- the files ----------------------------------------------------------------------------------------------------
 
-    def _without_deleted(self, files: pa.Table, base: pa.Table, unsent: UnsentFiles) -> pa.Table:
+    def _without_deleted(self, files: pa.Table, base: pa.Table, schema: Struct, unsent: UnsentFiles) -> pa.Table:
         """The table's ``files`` as they are now, which the branch names as in ``base``, less what it deleted. Its own
         new files are left out for the moment."""
         if not self._changes.touched:
             return base
-        rows = TouchedRows(self._work)
-        is_touched = pc.is_in(
-            canonical_paths(files["path"]), value_set=pa.array([each.path for each in self._changes.touched])
-        )
+        paths = canonical_paths(files["path"])
+        is_touched = pc.is_in(paths, value_set=pa.array([each.path for each in self._changes.touched]))
         there = {canonical_path(add.path): add for add in add_files_of(files.filter(is_touched))}
-        dead = {}
-        for each in self._changes.touched:
-            found = rows.dead(each, there.get(each.path), self._newest, _NEXT)
-            if found is not None:
-                dead[each.path] = found
+        dead = self._dead_rows(there, schema)
+        is_touched = pc.is_in(paths, value_set=pa.array([*dead], pa.string()))
+        dead = {path: found for path, found in dead.items() if found is not None}
         descriptors, _ = write_vectors(self._branch.store.files, [*dead.values()])
         unsent.own(vector_files(descriptors))
         named = {path: self._moved.places.in_branch(there[path]) for path in dead}
@@ -193,6 +194,19 @@ class _Rebase:
             for path, vector in zip(dead, descriptors, strict=True)
         ]
         return pa.concat_tables([base.filter(pc.invert(is_touched)), pa.Table.from_batches([adds_to_batch(marked)])])
+
+    def _dead_rows(self, there: Mapping[str, AddFile], schema: Struct) -> dict[str, BitMap64 | None]:
+        """The dead rows of each of the table's files that the branch changed; None for one that goes as a whole. Files
+        in which others changed the same rows, or that they moved, are left to the deletes that are done again."""
+        rows, found = TouchedRows(self._work), dict[str, BitMap64 | None]()
+        can_repeat = self._changes.only_deletes and not self._changes.reads(schema)[1]
+        for each in self._changes.touched:
+            try:
+                found[each.path] = rows.dead(each, there.get(each.path), self._newest, _NEXT)
+            except ConflictError:
+                if not can_repeat:
+                    raise
+        return found
 
     def _carried(self, base: pa.Table, rebased: pa.Table) -> Carried:
         """What the ``rebased`` branch has besides the rows of its table, ``base``."""
