@@ -16,7 +16,9 @@ from txlog.core.versions import OpenTable
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
-def test_who_uses_a_name_again_reads_only_what_others_wrote_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_uses_a_name_again_reads_only_what_others_wrote_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, trips = txlog.Table.create(tmp_path / "t", ROW.schema), RoundTrips()
     monkeypatch.setattr(OpenTable, "beside", lambda _, uri: OpenTable(trips.watched(open_store(uri))))
     for _ in range(4):
