@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.bucket import Bucket
 from txlog.core import ambient
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.partition_values import decode
@@ -615,6 +616,16 @@ def test_closed_files_outlive_a_later_error_since_they_may_be_committed() -> Non
         writer.write(table)
     writer.abort()
     assert files.objects == {}
+
+
+def test_an_aborted_task_deletes_its_files_in_one_request() -> None:
+    bucket = Bucket()
+    table = pa.table({"p": [1, 2, 3, 4, 5], "id": [1, 2, 3, 4, 5]})
+    writer = TaskWriter(bucket.trips.watched(bucket.store).files, table_plan(table, ("p",)), TASK)
+    writer.write(table)
+    assert len(writer.close()) == len(bucket.files.objects) == 5
+    assert bucket.trips_of(writer.abort) == 1
+    assert bucket.files.objects == {}
 
 
 def test_a_table_with_only_partition_columns_cannot_be_written() -> None:

@@ -22,11 +22,9 @@ import pyarrow as pa
 
 from txlog.core.parallel import Threads
 from txlog.core.store import FileStore
-from txlog.core.util import logger
 from txlog.core.writing._data_file import DataFileWriter, FileFormat
 from txlog.core.writing._write_plan import FileNames
 from txlog.core.writing.committable import PendingFile
-from txlog.errors import TxlogError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -136,18 +134,14 @@ class PartitionWriter:
         self._writer = None
         self.file_bytes = 0
 
-    def abort(self) -> None:
-        """Remove what this lane wrote, including pending files: no commit can name them yet. Never raises."""
+    def abort(self) -> list[str]:
+        """Remove the file in progress. Returns the pending ones, to delete: no commit names them yet. Never raises."""
         self._waiting = []
         if self._writer is not None:
             self._writer.abort()
             self._writer = None
-        for file in self.finished:
-            try:
-                self._layout.files.delete(file.path)
-            except TxlogError as error:
-                logger.debug("%s could not be deleted; vacuum removes it: %s", file.path, error)
-        self.finished = []
+        finished, self.finished = self.finished, []
+        return [file.path for file in finished]
 
     def _begin(self, dictionary: tuple[str, ...], first: pa.Table, *, in_one_piece: bool) -> DataFileWriter:
         """A new file, whose first rows are these."""

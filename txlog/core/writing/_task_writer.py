@@ -34,6 +34,7 @@ from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import Decimal, Field, Primitive, Struct, type_name
 from txlog.core.format.statistics import StatisticsPolicy
 from txlog.core.store import FileStore
+from txlog.core.util import logger
 from txlog.core.writing._conform import Completer, Conformer, completer_for, fitting_stream, idle_as_null
 from txlog.core.writing._data_file import (
     SAMPLE_ROWS_MIN,
@@ -53,6 +54,7 @@ from txlog.core.writing._partition_writer import (
     PartitionWriter,
     held_bytes,
 )
+from txlog.core.writing._unsent_files import delete_written
 from txlog.core.writing._write_plan import FileNames, TaskIdentity, WritePlan, without_void
 from txlog.core.writing.committable import PendingFile
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
@@ -191,8 +193,9 @@ class TaskWriter:
         self._result = None
         if self._pool is not None:
             self._pool.stop()
-        for lane in self._lanes.values():
-            lane.abort()
+        finished = [path for lane in self._lanes.values() for path in lane.abort()]
+        for path, why in delete_written(self._layout.files, finished).items():
+            logger.debug("%s could not be deleted; vacuum removes it: %s", path, why)
         self._unrouted = []
         self._unrouted_bytes = self._waiting_bytes = 0
 

@@ -95,7 +95,7 @@ class UnsentFiles:
         if self._is_sent:
             return
         paths, self._paths = self._paths, []
-        failures = self._delete(paths)
+        failures = delete_written(self._files, paths)
         if failures:
             logger.warning(
                 "%d data files of a write that was not committed stay until a vacuum: %s (%s)",
@@ -104,20 +104,6 @@ class UnsentFiles:
                 next(iter(failures.values())),
             )
 
-    def _delete(self, paths: Sequence[str]) -> dict[str, str]:
-        """What went wrong with each file that stays. Many files take few requests, unless one cannot be deleted."""
-        if len(paths) > 1:
-            with contextlib.suppress(TxlogError):
-                self._files.delete_many(paths)
-                return {}
-        failures = {}
-        for path in paths:
-            try:
-                self._files.delete(path)
-            except TxlogError as error:
-                failures[path] = error.message
-        return failures
-
     def __enter__(self) -> UnsentFiles:
         return self
 
@@ -125,3 +111,18 @@ class UnsentFiles:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.discard()
+
+
+def delete_written(files: FileStore, paths: Sequence[str]) -> dict[str, str]:
+    """Delete files that no commit names, many with few requests. Returns what went wrong with each one that stays."""
+    if len(paths) > 1:
+        with contextlib.suppress(TxlogError):
+            files.delete_many(paths)
+            return {}
+    failures = {}
+    for path in paths:
+        try:
+            files.delete(path)
+        except TxlogError as error:
+            failures[path] = error.message
+    return failures
