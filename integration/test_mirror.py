@@ -543,7 +543,7 @@ def test_a_user_who_does_not_see_all_rows_is_refused(server: Postgres, database:
 def test_a_snapshot_says_for_which_transactions_it_waits(
     database: Database, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_TOLD_AFTER_S", 0.05)
+    monkeypatch.setattr(connection, "TOLD_AFTER_S", 0.05)
     database.run("create table t (id int primary key)", "set application_name = 'nightly'")
     database.run("begin", "insert into t values (1)")
     with ThreadPoolExecutor(1) as pool:

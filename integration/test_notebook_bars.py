@@ -13,7 +13,7 @@ import pyarrow as pa
 import txlog
 from txlog.core.maintenance import _optimize
 
-_optimize._GROUP_FILES_MAX = 1
+_optimize.GROUP_FILES_MAX = 1
 table = txlog.Table.create(PATH, "id bigint, day string", "day")
 rows = pa.table({"id": [1, 2, 3], "day": ["mon", "tue", "wed"]})
 table.append(rows)

@@ -668,7 +668,7 @@ def test_vectors_too_large_to_send_are_applied_in_python_workers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = with_files_at(tmp_path / "t", ["a.parquet", "b.parquet"])
-    monkeypatch.setattr("txlog.spark.native_frames._WORDS_BYTES_MAX", 8)
+    monkeypatch.setattr("txlog.spark.native_frames.WORDS_BYTES_MAX", 8)
     frame = txlog.spark.read(spark, table.uri)
     assert not is_native(frame)
     assert ids(frame) == sorted(table.to_arrow()["id"].to_pylist())

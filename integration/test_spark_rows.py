@@ -544,7 +544,7 @@ def test_the_error_for_a_wrong_call_says_what_to_write(table: txlog.Table, spark
 def test_workers_of_a_session_return_every_result_with_its_place_and_raise_the_error_of_a_task(
     spark: SparkSession, closure_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_workers, "_CLOSURE_BYTES", closure_bytes)
+    monkeypatch.setattr(spark_workers, "CLOSURE_BYTES", closure_bytes)
 
     def work(item: int) -> int:
         if item < 0:

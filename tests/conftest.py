@@ -119,7 +119,7 @@ def _command_line_is_built_once() -> Iterator[None]:
 def _turns_are_short() -> Iterator[None]:
     """A rival that commits while the writer under test holds the turn would wait for it forever."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commit_queue, "_WAIT_MAX_S", 0.1)
+        patch.setattr(commit_queue, "WAIT_MAX_S", 0.1)
         yield
 
 
@@ -130,8 +130,8 @@ def _catalogs_are_asked_again_at_once() -> Iterator[None]:
         if importlib.util.find_spec("txlog.unity") is None:  # the core alone
             yield
             return
-        patch.setattr("txlog.unity.client._PATIENCE", RetryPolicy(total_timeout=0.2))
-        patch.setattr("txlog.unity.client._WAIT_MAX_S", 0.001)
+        patch.setattr("txlog.unity.client.PATIENCE", RetryPolicy(total_timeout=0.2))
+        patch.setattr("txlog.unity.client.WAIT_MAX_S", 0.001)
         yield
 
 

@@ -77,7 +77,7 @@ def test_a_checkpoint_that_another_process_has_committed_leaves_no_file() -> Non
 def test_a_large_checkpoint_of_another_process_is_read_only_as_far_as_it_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_write, "_KEPT_BYTES", 20)
+    monkeypatch.setattr(batch_write, "KEPT_BYTES", 20)
     bucket = Bucket(commits=1)
     table = bucket.opened()
     bucket.opened().append(ROW, app_id="job", checkpoint_id=1)
@@ -100,7 +100,7 @@ def test_an_append_of_rows_that_can_be_read_only_once_waits_for_no_more() -> Non
 def test_rows_that_can_be_read_only_once_are_written_again_from_the_first_one(
     monkeypatch: pytest.MonkeyPatch, kept_bytes: int
 ) -> None:
-    monkeypatch.setattr(batch_write, "_KEPT_BYTES", kept_bytes)
+    monkeypatch.setattr(batch_write, "KEPT_BYTES", kept_bytes)
     bucket = Bucket(commits=1)
     table = bucket.opened()
     bucket.opened().add_columns(ADD_NAME)

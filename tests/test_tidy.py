@@ -134,7 +134,7 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     table._open_table.post_commit.drain()
     rows = "pyarrow.table({'id': pyarrow.nulls(1, 'int64')})"  # made without pandas, which pyarrow.array imports
     # On a machine that takes a second from the one to the other, the handle would write a checksum too.
-    no_checksum = "import txlog.core.versions.upkeep._post_commit as upkeep; upkeep._CHECKSUM_SPACING_S = 1e9"
+    no_checksum = "import txlog.core.versions.upkeep._post_commit as upkeep; upkeep.CHECKSUM_SPACING_S = 1e9"
     load = "import sys, pyarrow, txlog; txlog.Table; before = set(sys.modules)"
     append = (
         f"{no_checksum}; table = txlog.Table.open({str(tmp_path)!r}); opened = set(sys.modules); table.append({rows})"
@@ -178,6 +178,14 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
 def test_the_command_line_starts_without_the_parser_of_sql_and_without_pandas() -> None:
     loaded = _run("import sys, txlog.cli.app; print(' '.join(sys.modules))").split()
     assert not {"pandas", "sqlglot", "duckdb", "obstore"} & set(loaded)
+
+
+def test_a_limit_that_tests_lower_is_not_named_as_one_that_stays_in_its_file() -> None:
+    lowered = re.compile(
+        r"""(setattr|object)\(\s*(?!exploration)[\w.]+,\s*"_[A-Z]|"txlog\.[\w.]+\._[A-Z][A-Z0-9_]*"|\w\._[A-Z_]{3,} = """
+    )
+    texts = {path: path.read_text() for part in ("tests", "integration") for path in (ROOT / part).rglob("*.py")}
+    assert [f"{path}: {found[0]}" for path, text in texts.items() for found in lowered.finditer(text)] == []
 
 
 def test_functions_import_modules_of_the_library_which_import_the_other_packages() -> None:

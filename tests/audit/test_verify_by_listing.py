@@ -59,8 +59,8 @@ def store() -> TableStore:
 @pytest.fixture(autouse=True)
 def few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_LISTED_MIN", 5)
-        patch.setattr(module, "_NAMES_AT_ONCE", 3)
+        patch.setattr(module, "LISTED_MIN", 5)
+        patch.setattr(module, "NAMES_AT_ONCE", 3)
         yield
 
 

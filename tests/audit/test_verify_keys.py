@@ -28,11 +28,11 @@ SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", pa.int32())]
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A few rows are as many as millions are."""
     if request.param != "in memory":
-        monkeypatch.setattr(keys_module, "_PART_ROWS", 4)
-        monkeypatch.setattr(keys_module, "_CHUNK_ROWS", 5)
-        monkeypatch.setattr(keys_module, "_TASK_ROWS", 2)
+        monkeypatch.setattr(keys_module, "PART_ROWS", 4)
+        monkeypatch.setattr(keys_module, "CHUNK_ROWS", 5)
+        monkeypatch.setattr(keys_module, "TASK_ROWS", 2)
     if request.param == "in several passes":
-        monkeypatch.setattr(keys_module, "_PARTS_AT_ONCE", 2)
+        monkeypatch.setattr(keys_module, "PARTS_AT_ONCE", 2)
     return request.param
 
 
@@ -258,7 +258,7 @@ def test_what_is_found_equals_a_count_of_all_rows(
     counts = Counter(key for key in keys if None not in key)
     expected = {key: count for key, count in counts.items() if count > 1}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys_module, "_PART_ROWS", part_rows)
+        patch.setattr(keys_module, "PART_ROWS", part_rows)
         found = checked(table, *by)
     assert {tuple(each.values[name] for name in by): each.found.rows for each in found.examples} == expected
     assert (found.repeated_keys, found.repeated_rows) == (len(expected), sum(expected.values()))

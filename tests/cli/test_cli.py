@@ -244,7 +244,7 @@ def test_the_error_for_a_json_file_says_after_how_many_rows_it_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Arrow counts the rows of each block that it reads."""
-    monkeypatch.setattr("txlog.loading.data_files._BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("txlog.loading.data_files.BLOCK_BYTES", 1 << 12)
     assert txlog("create", tmp_path / "t", "--columns", "id bigint").exit_code == 0
     (tmp_path / "a.json").write_text('{"id": 1}\n' * 2_000 + '{"id": "x"}\n')
     said = " ".join(txlog("append", tmp_path / "t", tmp_path / "a.json").stderr.split())
@@ -309,7 +309,7 @@ def test_no_table_is_created_without_the_column_that_the_folders_of_its_files_na
 def test_a_column_whose_first_value_comes_late_is_said_to_have_none_in_the_first_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlog.loading.data_files._BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("txlog.loading.data_files.BLOCK_BYTES", 1 << 12)
     (tmp_path / "late.csv").write_text("a,b\n" + "1,\n" * 6_000 + "1,x\n")
     said = " ".join(txlog("append", tmp_path / "t", tmp_path / "late.csv", "--create").stderr.split())
     assert "the first rows of " in said

@@ -40,7 +40,7 @@ def asking() -> list[threading.Thread]:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An entry of a REST catalog that takes calls and never answers."""
-    monkeypatch.setattr(catalog_follow, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(catalog_follow, "ANSWER_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("PYICEBERG_CATALOG__SILENT__TYPE", "rest")
         monkeypatch.setenv("PYICEBERG_CATALOG__SILENT__URI", f"http://127.0.0.1:{server.getsockname()[1]}")

@@ -86,7 +86,7 @@ IMPORTS = """
 import builtins, importlib, os, signal, sys, threading, txlog
 from txlog.core import whole_import
 txlog.__path__.append(sys.argv[1])
-whole_import._IMPORTS_MAX_S = float(sys.argv[2])
+whole_import.IMPORTS_MAX_S = float(sys.argv[2])
 builtins.begun = threading.Event()
 threading.Thread(target=importlib.import_module, args=("txlog.slow",)).start()
 builtins.begun.wait()

@@ -524,7 +524,7 @@ def test_a_run_that_is_killed_is_continued_and_leaves_only_orphans(
         if copies > 4:
             raise Stops
 
-    monkeypatch.setattr(clone_command, "_COPIES_AT_ONCE", 1)
+    monkeypatch.setattr(clone_command, "COPIES_AT_ONCE", 1)
     monkeypatch.setattr(LocalFileStore, "make_durable", stops)
     with pytest.raises(Stops):
         source.clone(place)

@@ -182,7 +182,7 @@ def test_what_is_refused_is_found_in_its_file(tmp_path: Path, folder: Path, name
 def test_a_column_of_json_that_comes_late_is_named_with_its_line(
     table: Table, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlog.loading.data_files._BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("txlog.loading.data_files.BLOCK_BYTES", 1 << 12)
     (folder / "a.json").write_text('{"id": 1}\n' * 1_500 + '{"id": 2, "late": 3}\n')
     with pytest.raises(InvalidInputError, match=r"a\.json: the column 'late' comes as late as line 1,501.*add it to"):
         table.copy_into(folder, schema_mode="merge")
@@ -297,7 +297,7 @@ def test_a_file_of_an_object_store_is_downloaded_once_even_if_a_race_is_lost(
     files.write("b.csv", csv(1, 2).encode())
     files.write("c.json", b'{"ID": 3}\n{"ID": 4, "note": "n"}\n')
     if not is_small:
-        monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", 0)
+        monkeypatch.setattr(command, "IN_MEMORY_BYTES_MAX", 0)
     other = iter(["another load"])
     real = command.plan_write
 
@@ -326,7 +326,7 @@ def test_what_neither_memory_nor_disk_may_keep_is_loaded_through_one_temporary_f
     files = CountingFiles()
     files.write("b.csv", csv(1, 2).encode())
     files.write("c.json", b'{"ID": 3}\n{"ID": 4, "note": "n"}\n')
-    for name in ("_IN_MEMORY_BYTES_MAX", "_ON_DISK_BYTES_MAX"):
+    for name in ("IN_MEMORY_BYTES_MAX", "ON_DISK_BYTES_MAX"):
         monkeypatch.setattr(command, name, 0)
     source = TableStore("memory:///incoming", CountingBucket(), files)
     assert command.copy_into(table._open_table, source=source).rows == len(ids(table)) == 4
@@ -335,7 +335,7 @@ def test_what_neither_memory_nor_disk_may_keep_is_loaded_through_one_temporary_f
 
 def on_disk_alone(monkeypatch: pytest.MonkeyPatch, files: MemoryFileStore, **loaded: str) -> TableStore:
     """A folder of an object store, of which nothing is kept in memory."""
-    monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", 0)
+    monkeypatch.setattr(command, "IN_MEMORY_BYTES_MAX", 0)
     for name, text in loaded.items():
         files.write(f"{name}.csv", text.encode())
     return TableStore("memory:///incoming", CountingBucket(), files)
@@ -359,7 +359,7 @@ def test_a_full_disk_of_temporary_files_is_reported_and_nothing_is_left_while_th
     table: Table, temporary: Path, monkeypatch: pytest.MonkeyPatch, kept_bytes: int
 ) -> None:
     source = on_disk_alone(monkeypatch, CountingFiles(), a=csv(1), b=csv(2) + "1,x,\n" * 500_000)
-    monkeypatch.setattr(command, "_ON_DISK_BYTES_MAX", kept_bytes)
+    monkeypatch.setattr(command, "ON_DISK_BYTES_MAX", kept_bytes)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:
@@ -376,7 +376,7 @@ def test_a_load_keeps_what_fits_into_memory_and_half_of_a_small_disk(
 ) -> None:
     size = len(csv(1))
     source = on_disk_alone(monkeypatch, files := CountingFiles(), a=csv(1), b=csv(2), c=csv(3))
-    monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", size)
+    monkeypatch.setattr(command, "IN_MEMORY_BYTES_MAX", size)
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2 * size))
     assert command.copy_into(table._open_table, source=source).rows == 3
     read = files.read_bytes
@@ -422,7 +422,7 @@ def test_a_lost_race_looks_again_at_what_is_in_a_bucket(
     memory_bytes: int,
 ) -> None:
     source = on_disk_alone(monkeypatch, files := CountingFiles(), a=csv(1), b=csv(2))
-    monkeypatch.setattr(command, "_IN_MEMORY_BYTES_MAX", memory_bytes)
+    monkeypatch.setattr(command, "IN_MEMORY_BYTES_MAX", memory_bytes)
     put(tmp_path / "other", "d.csv", csv(5))
     real, first = command.plan_write, iter([True])
 
@@ -645,7 +645,7 @@ def test_a_conflict_that_does_not_end_is_raised(table: Table, folder: Path, monk
         return write(*arguments)
 
     monkeypatch.setattr(command, "write_task", overtaken)
-    monkeypatch.setattr(command, "_ATTEMPTS_MAX", 3)
+    monkeypatch.setattr(command, "ATTEMPTS_MAX", 3)
     with pytest.raises(ConcurrentTransactionError):
         table.copy_into(folder)
     assert 1 not in ids(table)

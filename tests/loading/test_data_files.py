@@ -45,7 +45,7 @@ class _SlowFile(io.BytesIO):
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_files, "_BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(data_files, "BLOCK_BYTES", 1 << 20)
 
 
 def _input(name: str, text: bytes, reads_at_close: list[int]) -> InputFile:

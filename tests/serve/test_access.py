@@ -13,7 +13,7 @@ from txlog.serve.access import Access, new_grant
 
 @pytest.fixture(autouse=True)
 def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txlog.serve.access._LOOK_EVERY_S", 0)
+    monkeypatch.setattr("txlog.serve.access.LOOK_EVERY_S", 0)
 
 
 def made(path: Path, name: str) -> tuple[str, bytes]:

@@ -59,7 +59,7 @@ def test_a_token_is_shown_once_and_only_its_hash_is_kept(tmp_path: Path) -> None
 def test_a_token_that_was_taken_back_is_refused_while_the_service_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlog.serve.access._LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("txlog.serve.access.LOOK_EVERY_S", 0.0)
     token, grant = new_grant("till", ("*",), ("append",))
     file = tmp_path / "tokens"
     file.write_text(json.dumps({"name": "till", "sha256": grant.sha256, "tables": ["*"], "rights": ["append"]}))

@@ -86,7 +86,7 @@ def test_batches_that_are_sent_without_a_wait_are_answered_in_their_order(tmp_pa
 def test_a_token_that_is_taken_back_ends_what_its_client_has_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlog.serve.access._LOOK_EVERY_S", 0)
+    monkeypatch.setattr("txlog.serve.access.LOOK_EVERY_S", 0)
     table = create(tmp_path)
     token, grant = new_grant("till", ("*",), ("append",))
     grants = tmp_path / "tokens"

@@ -329,7 +329,7 @@ def test_a_client_that_goes_away_in_its_body_leaves_nothing(tmp_path: Path) -> N
 def test_lines_that_are_no_rows_are_looked_at_one_by_one_only_if_they_are_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "_LINES_MAX", 3)
+    monkeypatch.setattr(bodies, "LINES_MAX", 3)
     table = create(tmp_path)
     create(tmp_path, "bad", "reason string")
     with door(tmp_path) as (http_door, service):

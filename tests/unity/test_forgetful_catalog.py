@@ -301,7 +301,7 @@ def test_a_server_that_is_away_for_a_minute_is_waited_for(
     server: UnityServer, table: txlog.Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Sixty attempts fail, at every door: a read, an append, the names."""
-    monkeypatch.setattr("txlog.unity.client._PATIENCE", RetryPolicy(total_timeout=60.0))
+    monkeypatch.setattr("txlog.unity.client.PATIENCE", RetryPolicy(total_timeout=60.0))
     left = [0]
 
     def cut(method: str, path: str, body: object) -> Any:

@@ -44,10 +44,10 @@ EXAMPLES_MAX = 20
 FILES_MAX = 20
 """The maximum number of files listed with their row counts for one key."""
 _FILES_SHOWN = 3
-_PART_ROWS = 1 << 20  # sorted at a time
-_PARTS_AT_ONCE = 256  # files open at a time
-_CHUNK_ROWS = 1 << 18
-_TASK_ROWS = 1 << 20
+PART_ROWS = 1 << 20  # sorted at a time
+PARTS_AT_ONCE = 256  # files open at a time
+CHUNK_ROWS = 1 << 18
+TASK_ROWS = 1 << 20
 _TASK_BYTES = 64 << 20  # of files in one task, where each task has a cost
 _FILES_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 4
@@ -155,12 +155,12 @@ class _KeyScan:
 
     def parts(self) -> Iterator[_Keys]:
         """All keys in parts, each sorted by key, and no key in two parts."""
-        num_parts = -(-self._expected_rows // _PART_ROWS)
+        num_parts = -(-self._expected_rows // PART_ROWS)
         if num_parts <= 1:
             yield _joined(list(self._chunks()))
             return
-        for first in range(0, num_parts, _PARTS_AT_ONCE):
-            buckets = Buckets(min(_PARTS_AT_ONCE, num_parts - first))
+        for first in range(0, num_parts, PARTS_AT_ONCE):
+            buckets = Buckets(min(PARTS_AT_ONCE, num_parts - first))
             try:
                 for chunk in self._chunks():
                     part = chunk.part(num_parts) - first
@@ -187,7 +187,7 @@ class _KeyScan:
                     waiting.append(_Keys.in_file(found.values, number))
                 self.num_rows += found.num_rows
             self._on_progress(self.num_rows, max(self.num_rows, self._expected_rows))
-            if sum(map(len, waiting)) >= _CHUNK_ROWS:
+            if sum(map(len, waiting)) >= CHUNK_ROWS:
                 yield _joined(waiting)
                 waiting = []
         yield _joined(waiting)
@@ -197,7 +197,7 @@ class _KeyScan:
         one."""
         numbers, tasks, left = list[int](), list[ScanTask](), size_bytes
         for number, (task, stats) in enumerate(zip(self._plan.tasks(), self._plan.files["stats"], strict=True)):
-            count = -(-(num_records(stats.as_py()) or 1) // _TASK_ROWS)
+            count = -(-(num_records(stats.as_py()) or 1) // TASK_ROWS)
             if count > 1:
                 yield from (([number], [replace(task, share=(share, count))]) for share in range(count))
                 continue

@@ -58,8 +58,8 @@ DATA_FILES_MAX = 1000
 _PARALLEL = 16
 _FILES_MAX = 256  # for each task
 _FILES_AT_ONCE = 1024  # for each worker
-_NAMES_AT_ONCE = 65_536
-_LISTED_MIN = 1000  # files, about as many as a request lists
+NAMES_AT_ONCE = 65_536
+LISTED_MIN = 1000  # files, about as many as a request lists
 
 
 def verify_table(
@@ -418,10 +418,10 @@ class _Verifier:
         cannot be listed.
         """
         files, metadata = self.state.files, self.state.metadata
-        if self.store.has_cheap_calls or len(files) < _LISTED_MIN or metadata is None:
+        if self.store.has_cheap_calls or len(files) < LISTED_MIN or metadata is None:
             return itertools.repeat(False)
         wanted = pa.Table.from_batches(_stored_names((each.path, each.size) for each in files))
-        ranges = ranges_of(wanted["path"].drop_null(), min(4 * workers.slots, 1 + len(files) // _LISTED_MIN))
+        ranges = ranges_of(wanted["path"].drop_null(), min(4 * workers.slots, 1 + len(files) // LISTED_MIN))
         work = ListFiles(self.places.store, metadata.partition_columns)
         try:
             listed = pa.concat_tables([found.files for _, found in workers.map(work, ranges)])
@@ -498,7 +498,7 @@ class _Verifier:
 def _stored_names(files: Iterable[tuple[str, int]]) -> Iterator[pa.RecordBatch]:
     """The paths and sizes of files of the log as a listing of the table has them; null for paths outside it."""
     located = ((resolve_data_path(path), size) for path, size in files)
-    while window := list(itertools.islice(located, _NAMES_AT_ONCE)):
+    while window := list(itertools.islice(located, NAMES_AT_ONCE)):
         names, sizes = zip(*((at.path if at.is_relative else None, size) for at, size in window), strict=True)
         yield pa.record_batch([array_of(names, pa.string()), array_of(sizes, pa.int64())], ["path", "size_bytes"])
 

@@ -149,7 +149,7 @@ def _module_locks() -> list[tuple[str, Any]]:
     return [(name, lock) for name, lock in used if lock is not None]
 
 
-_IMPORTS_MAX_S = 10.0
+IMPORTS_MAX_S = 10.0
 _STEP_S = 0.001
 
 
@@ -159,7 +159,7 @@ def _await_imports() -> None:
     This holds no lock meanwhile: other packages' handlers, which run after it, may wait for a thread that imports.
     """
     waited_s = 0.0
-    while _imported_by_others() and waited_s < _IMPORTS_MAX_S:
+    while _imported_by_others() and waited_s < IMPORTS_MAX_S:
         threading.Event().wait(_STEP_S)
         waited_s += _STEP_S
 

@@ -19,7 +19,7 @@ from txlog.iceberg.catalog import import_client, move_entry
 from txlog.iceberg.metadata.names import metadata_name
 from txlog.iceberg.metadata_folder import MetadataFolder
 
-_ANSWER_S = 30.0
+ANSWER_S = 30.0
 """How long an export, and the end of a process, wait for a catalog."""
 _MOVES_MAX = 10
 
@@ -52,7 +52,7 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
             running.thread.join(max(0.0, running.ends_s - ambient.monotonic_s()))
         if running.thread.is_alive():
             raise StorageError(
-                f"the Iceberg catalog {entry.partition('.')[0]!r} has not answered for {_ANSWER_S:g} s, so its entry"
+                f"the Iceberg catalog {entry.partition('.')[0]!r} has not answered for {ANSWER_S:g} s, so its entry"
                 f" {entry} stays as it was. The table's metadata is safe at {location}, where readers without the"
                 " catalog see it. Once the catalog answers, the next export updates the entry, or now `txlog iceberg"
                 f" URI --register {entry}`"
@@ -70,7 +70,7 @@ class _Move:
     """One move of an entry, and its thread."""
 
     def __init__(self, entry: str, location: str, folder: MetadataFolder) -> None:
-        self.ends_s = ambient.monotonic_s() + _ANSWER_S
+        self.ends_s = ambient.monotonic_s() + ANSWER_S
         self.error: Exception | None = None
         self._move: Callable[[], None] = partial(
             contextvars.copy_context().run, _move_to_newest, entry, location, folder

@@ -45,7 +45,7 @@ from txlog.loading.copy_files import CopyFile
 from txlog.loading.source_folders import place_below, root_of
 from txlog.result.maintenance import CloneResult
 
-_COPIES_AT_ONCE = 8
+COPIES_AT_ONCE = 8
 _MODES = ("error", "ignore", "replace")
 
 
@@ -87,7 +87,7 @@ def clone(
     else:
         target.check_writable(there)
     target.given_workers(workers)  # they must be able to open both tables
-    return _Clone(source, version, target, there, options, on_progress, source.workers(workers, _COPIES_AT_ONCE)).run()
+    return _Clone(source, version, target, there, options, on_progress, source.workers(workers, COPIES_AT_ONCE)).run()
 
 
 class _ClonePlan(msgspec.Struct, frozen=True):

@@ -46,10 +46,10 @@ from txlog.loading.source_folders import files_in, root_of
 from txlog.result import WriteMetrics
 from txlog.result.maintenance import CopyResult
 
-_ATTEMPTS_MAX = 100
+ATTEMPTS_MAX = 100
 _SPOOLED_CHUNK_BYTES = 4 << 20
-_IN_MEMORY_BYTES_MAX = 64 << 20
-_ON_DISK_BYTES_MAX = 1 << 30
+IN_MEMORY_BYTES_MAX = 64 << 20
+ON_DISK_BYTES_MAX = 1 << 30
 
 
 class CopyOptions(msgspec.Struct, frozen=True):
@@ -74,11 +74,11 @@ def copy_into(
     _check(options)
     with contextlib.ExitStack() as until_the_end:
         load = _Load(open_table, source, options, on_progress, until_the_end)
-        for attempt in range(_ATTEMPTS_MAX):
+        for attempt in range(ATTEMPTS_MAX):
             try:
                 return load.run()
             except ConflictError as error:
-                if attempt + 1 == _ATTEMPTS_MAX:
+                if attempt + 1 == ATTEMPTS_MAX:
                     raise
                 logger.info("%s: the load is planned again, since another commit came first: %s", open_table.uri, error)
     raise AssertionError
@@ -123,7 +123,7 @@ class _Load:
         self._options = options
         self._on_bytes = on_bytes
         self._inputs: dict[ObjectMeta, InputFile] = {}
-        self._memory_left_bytes = _IN_MEMORY_BYTES_MAX
+        self._memory_left_bytes = IN_MEMORY_BYTES_MAX
         self._until_the_end = until_the_end
         self._root, self._own = root_of(source.uri), root_of(open_table.uri)
         if f"{self._root}/".startswith(f"{self._own}/"):
@@ -248,7 +248,7 @@ class _Load:
     @_in_temporary_files()
     def _disk_left_bytes(self) -> int:
         """Half of a small disk is left to files that pass through it, and to other programs."""
-        return min(_ON_DISK_BYTES_MAX, shutil.disk_usage(tempfile.gettempdir()).free // 2)
+        return min(ON_DISK_BYTES_MAX, shutil.disk_usage(tempfile.gettempdir()).free // 2)
 
     def _counter(self, total_bytes: int) -> Callable[[int], None]:
         done_bytes = 0

@@ -47,7 +47,7 @@ _FORMAT_OF_SUFFIX = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 4 << 20
 """How much text Arrow parses at once. The first block decides about types, and a row fits in a block. That block is
 parsed when a file is inspected and again when it is read: with 16 MiB, files of 8 MiB took a third longer."""
 _PARSERS = 2
@@ -321,7 +321,7 @@ class _DataFile(msgspec.Struct, frozen=True):
             )
         if "block size" in str(error):
             return InvalidInputError(
-                f"{self.name} has a row of more than {_BLOCK_BYTES:,} bytes, or a quote that does not end: write such"
+                f"{self.name} has a row of more than {BLOCK_BYTES:,} bytes, or a quote that does not end: write such"
                 " rows as Parquet",
                 path=self.name,
             )
@@ -580,7 +580,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         return csv.open_csv(
             source,
             read_options=csv.ReadOptions(
-                block_size=_BLOCK_BYTES,
+                block_size=BLOCK_BYTES,
                 use_threads=False,  # otherwise Arrow's errors do not name the row
                 column_names=None if self.text_format.has_header else list(self.text_format.column_types),
             ),
@@ -670,9 +670,9 @@ def _reader_of_lines(source: Any, known: pa.Schema, texts: Container[str] = ()) 
 def _blocks_of_lines(source: Any) -> Iterator[bytes]:
     """Whole lines, in blocks of about the usual size; a small file is one."""
     rest = b""
-    while read := source.read(_BLOCK_BYTES - len(rest)):
+    while read := source.read(BLOCK_BYTES - len(rest)):
         rest += bytes(read)
-        if len(rest) < _BLOCK_BYTES:
+        if len(rest) < BLOCK_BYTES:
             continue
         head, end, rest = rest.rpartition(b"\n")
         if not end:

@@ -57,7 +57,7 @@ select coalesce('process ' || l.pid || coalesce(' (' || nullif(a.application_nam
 from pg_catalog.pg_locks l left join pg_catalog.pg_stat_activity a on a.pid = l.pid
 where l.locktype = 'transactionid' and l.granted and l.mode = 'ExclusiveLock' order by 1
 """
-_TOLD_AFTER_S = 10.0
+TOLD_AFTER_S = 10.0
 _DATA = struct.Struct(">qqq")
 _KEEPALIVE = struct.Struct(">qqb")
 _STATUS = struct.Struct(">cqqqqb")
@@ -136,7 +136,7 @@ def told_if_it_waits(address: str) -> Iterator[None]:
                 running or "pg_stat_activity and pg_prepared_xacts have them",
             )
 
-    timer = threading.Timer(_TOLD_AFTER_S, tell)
+    timer = threading.Timer(TOLD_AFTER_S, tell)
     timer.daemon = True
     timer.start()
     try:

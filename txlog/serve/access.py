@@ -19,7 +19,7 @@ from txlog.errors import AccessError, InvalidInputError
 from txlog.extend.catalogs import ambient, logger
 
 Right: TypeAlias = Literal["append", "change", "read"]
-_LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ class Access:
         """Read the file again if it changed, at most once a second."""
         with self._lock:
             now_s = ambient.monotonic_s()
-            if now_s - self._looked_at_s < _LOOK_EVERY_S:
+            if now_s - self._looked_at_s < LOOK_EVERY_S:
                 return
             self._looked_at_s = now_s
             stamp = _stamp_of(path)

@@ -41,7 +41,7 @@ _BLOCK_BYTES = 4 << 20
 _ARRAY_BYTES = 4 << 20
 """A small element costs a hundred times its bytes while an array is taken apart."""
 _VALUES_MAX = 16 << 20
-_LINES_MAX = 20_000
+LINES_MAX = 20_000
 """Lines that may be looked at one by one: each costs a thousand times the memory and the time of its bytes."""
 
 _READERS: Point[Any] = Point("txlog.data_files", "what reads")
@@ -154,10 +154,10 @@ def _lines(body: bytes, table: txlog.Table) -> tuple[pa.RecordBatch, Lines]:
     numbers: list[int] = []
     refused: dict[int, tuple[str, str]] = {}
     lines = body.splitlines()
-    if len(lines) > _LINES_MAX:
+    if len(lines) > LINES_MAX:
         raise InvalidInputError(
             f"the body has {len(lines):,} lines, some of which are not rows: each must be looked at separately, so"
-            f" send at most {_LINES_MAX:,} at a time"
+            f" send at most {LINES_MAX:,} at a time"
         )
     for number, line in enumerate(lines):
         if not line.strip():

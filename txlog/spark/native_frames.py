@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _VECTORS_AT_ONCE = 8
-_WORDS_BYTES_MAX = 64 << 20
+WORDS_BYTES_MAX = 64 << 20
 """The maximum bytes of deletion vectors that Spark broadcasts to each executor; files with more are left out."""
 _FEW_FILES_BYTES_MAX = 8 << 20
 """The maximum bytes of deletion vectors in a subquery, whose result is part of each task."""
@@ -97,7 +97,7 @@ class NativeFrames:
         with_vector = (task for task in tasks if task.deletion_vector is not None)
         for task, words in parallel_map(load, with_vector, threads=_VECTORS_AT_ONCE):
             size_bytes += words.nbytes
-            if size_bytes > _WORDS_BYTES_MAX:
+            if size_bytes > WORDS_BYTES_MAX:
                 self.left_out.append(task)
                 continue
             self._words[task.path] = words

@@ -27,7 +27,7 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 _UNKNOWN_SLOTS = 32
-_CLOSURE_BYTES = 8 << 20
+CLOSURE_BYTES = 8 << 20
 
 RESULT = "result binary"
 """The schema of the rows in which tasks report."""
@@ -101,7 +101,7 @@ class SparkWorkers(msgspec.Struct, frozen=True):
         """The rows that ``run`` makes of the number of each item and the item, each in a task of its own."""
         pickled = [pickle.dumps(item) for item in items]
         numbers = self.spark.range(0, len(items), 1, len(items))
-        if sum(map(len, pickled)) > _CLOSURE_BYTES:
+        if sum(map(len, pickled)) > CLOSURE_BYTES:
             # Every Python worker would get all of them; so the JVM holds them, and each task gets its own.
             bodies = self.spark.createDataFrame(pa.table({"id": range(len(items)), "item": pa.array(pickled)}))
             numbers = numbers.join(bodies.hint("broadcast"), "id").select("id", "item")

@@ -33,8 +33,8 @@ _TIMEOUT_S = 60.0
 _IDLE_MAX_S = 4.0  # a server may close a connection that is idle for longer, just when a request is sent
 _ANSWER_BYTES_MAX = 64 << 20
 _SENSELESS_MAX = 2  # answers that cannot be understood are asked for again
-_WAIT_MAX_S = 5.0  # a server that is started again is away for a minute
-_PATIENCE = RetryPolicy(total_timeout=120.0)
+WAIT_MAX_S = 5.0  # a server that is started again is away for a minute
+PATIENCE = RetryPolicy(total_timeout=120.0)
 """For how long a read is repeated where no table's policy says so, as of names: a restart takes a minute at most."""
 _SHOWN_CHARACTERS = 500
 _PAGES_MAX = 10_000
@@ -152,12 +152,12 @@ class UnityClient:
 
         Raises `Refused`, ``AccessError`` for want of a token, ``StorageError``.
         """
-        given = policy or _PATIENCE
+        given = policy or PATIENCE
         pacing = msgspec.structs.replace(
             given,
             max_attempts=None,
-            min_wait=min(given.min_wait, _WAIT_MAX_S),
-            max_wait=min(given.max_wait, _WAIT_MAX_S),
+            min_wait=min(given.min_wait, WAIT_MAX_S),
+            max_wait=min(given.max_wait, WAIT_MAX_S),
         ).pacing(lambda: 0.0)
         ended = 0
         while True:

@@ -23,10 +23,10 @@ BATCHES, PER_BATCH = 40, 50
 @pytest.fixture(autouse=True, params=[0, 1 << 20], ids=["many", "few"])
 def many_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """From how many rows on the keys are numbers, and no longer in a hash table."""
-    monkeypatch.setattr(numbered_keys, "_MANY_ROWS", request.param)
-    monkeypatch.setattr(numbered_keys, "_ROWS_AT_ONCE", 333)
-    monkeypatch.setattr(numbered_keys, "_RANGES_MAX", 7)
-    monkeypatch.setattr(keys_of_writer, "_FLAGS_MAX", 1 if request.param == 0 else 1 << 26)
+    monkeypatch.setattr(numbered_keys, "MANY_ROWS", request.param)
+    monkeypatch.setattr(numbered_keys, "ROWS_AT_ONCE", 333)
+    monkeypatch.setattr(numbered_keys, "RANGES_MAX", 7)
+    monkeypatch.setattr(keys_of_writer, "FLAGS_MAX", 1 if request.param == 0 else 1 << 26)
 
 
 @pytest.fixture(autouse=True)

@@ -18,10 +18,10 @@ COUNT = 60
 
 @pytest.fixture(autouse=True)
 def _low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "_BYTES_MAX", 200)
-    monkeypatch.setattr(taken, "_JOINED_BYTES", 0)
-    monkeypatch.setattr(taken, "_WHOLE_BYTES", 0)
-    monkeypatch.setattr(taken, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(arrays, "BYTES_MAX", 200)
+    monkeypatch.setattr(taken, "JOINED_BYTES", 0)
+    monkeypatch.setattr(taken, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(taken, "ROWS_AT_ONCE", 7)
 
 
 def row(number: int, text: str) -> dict[str, Any]:

@@ -158,8 +158,8 @@ def test_a_merge_joins_the_rows_that_duckdb_joins(
     chance = random.Random(on)
     for number in range(merges):
         at_once = chance.choice([3, 1 << 17])
-        monkeypatch.setattr(merge_ranges, "_PAIRS_AT_ONCE", at_once)
-        monkeypatch.setattr(merge_source, "_PAIRS_AT_ONCE", at_once)
+        monkeypatch.setattr(merge_ranges, "PAIRS_AT_ONCE", at_once)
+        monkeypatch.setattr(merge_source, "PAIRS_AT_ONCE", at_once)
         old = [random_row(chance, at) for at in range(chance.randrange(1, 14))]
         new = [random_row(chance, 1000 + at) for at in range(chance.randrange(0, 6))]
         kind = chance.choice(["update", "guarded", "delete", "alone", "insert"])
@@ -234,7 +234,7 @@ def test_a_range_merge_reruns_after_an_append_in_its_range(tmp_path: Path) -> No
 
 
 def test_more_matching_pairs_than_memory_may_hold_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_operation, "_PAIRS_MAX", 50)
+    monkeypatch.setattr(merge_operation, "PAIRS_MAX", 50)
     table = of_numbers(tmp_path, range(10))
     merge = table.merge(pa.table({"y": [*range(10)]}), "target.x >= source.y or source.y > 5")
     with pytest.raises(InvalidInputError, match="too many pairs"):

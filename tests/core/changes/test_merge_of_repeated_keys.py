@@ -206,7 +206,7 @@ def test_any_merge_gives_the_rows_of_a_plain_python_model_or_is_refused_with_it(
     expected = model(old, new, clauses)
     merge = with_clauses(table.merge(rows(*new), "target.id = source.id"), clauses)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(merge_source, "_PAIRS_AT_ONCE", pairs_at_once)
+        patched.setattr(merge_source, "PAIRS_AT_ONCE", pairs_at_once)
         if expected is None:
             with pytest.raises(InvalidInputError, match="two source rows match the same row"):
                 merge.execute()

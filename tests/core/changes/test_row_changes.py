@@ -315,7 +315,7 @@ def test_the_copies_in_many_partitions_are_written_at_the_same_time(change: Call
 
 
 def test_many_new_rows_are_written_beside_the_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewrite, "_FEW_ROWS", 1)
+    monkeypatch.setattr(rewrite, "FEW_ROWS", 1)
     world, files = World({}), Together()
     world.files = files
     world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))

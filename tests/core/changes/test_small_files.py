@@ -90,8 +90,8 @@ def test_a_change_of_many_small_files_is_that_of_each(
 ) -> None:
     table, rows = made(tmp_path / "t", properties)
     if joined is not None:
-        monkeypatch.setattr(scan_task, "_COLUMN_BYTES", 1)
-        monkeypatch.setattr(small_files, "_JOINED_BYTES", joined)
+        monkeypatch.setattr(scan_task, "COLUMN_BYTES", 1)
+        monkeypatch.setattr(small_files, "JOINED_BYTES", joined)
     make, expected = CHANGES[change]
     make(table)
     found = [tuple(row.values()) for row in table.snapshot().to_arrow(columns=["day", "id", "v"]).to_pylist()]
@@ -114,8 +114,8 @@ def test_a_change_of_many_small_files_in_an_object_store_is_that_of_each(
     monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], room: int | None
 ) -> None:
     if room is not None:
-        monkeypatch.setattr(row_work, "_TRIED", 1)
-        for module, name in [(row_work, "_FETCHED_BYTES"), (opened_once, "_KEPT_BYTES"), (small_files, "_HELD_BYTES")]:
+        monkeypatch.setattr(row_work, "TRIED", 1)
+        for module, name in [(row_work, "FETCHED_BYTES"), (opened_once, "KEPT_BYTES"), (small_files, "HELD_BYTES")]:
             monkeypatch.setattr(module, name, room)
     bucket = Bucket(schema=arrow([("a", 0, 0)]).schema, partition_by=["day"], properties=properties)
     table, rows = bucket.opened(), [("ab"[id // 9], id, id % 3) for id in range(18)]
@@ -145,7 +145,7 @@ def test_the_copies_of_small_files_are_one_file_for_each_partition(tmp_path: Pat
 
 def test_a_file_whose_rows_take_much_memory_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, rows = made(tmp_path, {})
-    monkeypatch.setattr(small_files, "_JOINED_BYTES", 10)
+    monkeypatch.setattr(small_files, "JOINED_BYTES", 10)
     table.update({"v": 7}, "v = 2")
     found = table.snapshot().to_arrow(columns=["day", "id", "v"]).to_pylist()
     assert sorted(tuple(row.values()) for row in found) == sorted((d, id, 7 if v == 2 else v) for d, id, v in rows)
@@ -155,7 +155,7 @@ def test_a_file_whose_rows_take_much_memory_is_read_alone(tmp_path: Path, monkey
 def test_new_rows_that_need_no_column_of_the_old_ones_are_made_for_all_files_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr(rewrite, "_FEW_ROWS", at_once)
+    monkeypatch.setattr(rewrite, "FEW_ROWS", at_once)
     table, rows = made(tmp_path, VECTORS)
     assert table.update({"day": txlog.lit("c"), "id": 1, "v": 2}).metrics.rows_updated == len(rows)
     assert table.to_arrow().select(["day", "id", "v"]).to_pylist() == [{"day": "c", "id": 1, "v": 2}] * len(rows)
@@ -179,7 +179,7 @@ def test_no_row_stays_in_memory_after_the_change(tmp_path: Path, properties: dic
 def test_only_the_columns_of_the_condition_are_read_where_few_files_match(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_work, "_TRIED", 1)
+    monkeypatch.setattr(row_work, "TRIED", 1)
     table, _ = made(tmp_path, {})
     read = noted_reads(monkeypatch)
     table.update({"id": 7}, "v % 2 = 3")

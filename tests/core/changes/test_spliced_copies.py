@@ -41,10 +41,10 @@ ROWS = 400
 @pytest.fixture(autouse=True)
 def _small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spliced_copies, "SMALL_BYTES", 0)
-    monkeypatch.setattr(spliced_copies, "_PART_BYTES", 1 << 10)
-    monkeypatch.setattr(rewrite, "_JOINED_BYTES", 0)
-    monkeypatch.setattr(small_files, "_HELD_FILE_BYTES", 0)
-    monkeypatch.setattr(scan_task, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(spliced_copies, "PART_BYTES", 1 << 10)
+    monkeypatch.setattr(rewrite, "JOINED_BYTES", 0)
+    monkeypatch.setattr(small_files, "HELD_FILE_BYTES", 0)
+    monkeypatch.setattr(scan_task, "SMALL_BYTES", 0)
 
 
 def rows(count: int = ROWS, first: int = 0) -> pa.Table:

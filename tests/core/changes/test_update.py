@@ -65,9 +65,9 @@ def test_columns_of_the_condition_are_read_once_where_there_is_room_for_their_va
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], has_room: bool
 ) -> None:
     table = made(tmp_path, properties)
-    monkeypatch.setattr(row_work, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(row_work, "SMALL_BYTES", 0)
     if not has_room:
-        monkeypatch.setattr(update, "_KEPT_MAX_BYTES", 30)
+        monkeypatch.setattr(update, "KEPT_MAX_BYTES", 30)
     read = noted_reads(monkeypatch)
     table.update({"x": txlog.expr("x + n"), "n": txlog.expr("n + 1")}, "id <> 2 AND n = 1 AND day <> 'c'")
     changed_rows = ("x",) if properties and has_room else ("id", "x", "n")  # of a small file with its copy
@@ -84,7 +84,7 @@ def test_a_small_file_is_read_once_where_there_is_room_for_it(
 ) -> None:
     table = made(tmp_path, properties)
     if not has_room:
-        monkeypatch.setattr(small_files, "_HELD_BYTES", 0)
+        monkeypatch.setattr(small_files, "HELD_BYTES", 0)
     read = noted_reads(monkeypatch)
     table.update({"x": txlog.expr("x + n"), "n": txlog.expr("n + 1")}, "id <> 2 AND n = 1 AND day <> 'c'")
     once, twice = [("id", "n", "x")] * 2, [("id", "n")] * 2 + [("id", "n", "x")] * 2

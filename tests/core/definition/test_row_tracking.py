@@ -80,7 +80,7 @@ def test_the_files_of_a_table_get_ids_before_it_promises_them(tmp_path: Path) ->
 
 
 def test_many_files_get_ids_in_several_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_tracking, "_FILES", 2)
+    monkeypatch.setattr(row_tracking, "FILES", 2)
     table = made(tmp_path, files=5)
     table.set_properties(ON)
     assert operations(table).count("ROW TRACKING BACKFILL") == 3
@@ -89,7 +89,7 @@ def test_many_files_get_ids_in_several_commits(tmp_path: Path, monkeypatch: pyte
 
 def test_an_interrupted_change_resumes_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
-    monkeypatch.setattr(row_tracking, "_FILES", 2)
+    monkeypatch.setattr(row_tracking, "FILES", 2)
     real, calls = row_tracking._without_ids, []
 
     def interrupted(*args: Any) -> Any:

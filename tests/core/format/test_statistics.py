@@ -69,7 +69,7 @@ def statistics_text(table: pa.Table, rows_per_group: int = 1_000, **properties: 
     footer = parquet(table, rows_per_group)
     texts = set()
     for few_rows in (0, len(table)):
-        with mock.patch.object(protocol_statistics, "_FEW_ROWS", few_rows):
+        with mock.patch.object(protocol_statistics, "FEW_ROWS", few_rows):
             collected = FileStatistics(policy_of(table, **properties))
             collected.observe(table)
             texts.add(collected.finish(footer))

@@ -164,7 +164,7 @@ def test_timestamps_are_cut_to_milliseconds_downwards() -> None:
 
 
 def test_texts_of_several_writers_in_several_pieces_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats_struct, "_READ_BYTES", 1000)
+    monkeypatch.setattr(stats_struct, "READ_BYTES", 1000)
     forms = [
         '{"numRecords":%d,"minValues":{"i":1}}',
         '{ "minValues": {"i": 1}, "numRecords": %d }',

@@ -49,7 +49,7 @@ def touched(table: txlog.Table, where: str) -> float:
 def test_filters_on_either_column_then_skip_most_files_and_every_row_is_there(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, part_bytes: int
 ) -> None:
-    monkeypatch.setattr(clustering, "_PART_BYTES", part_bytes)
+    monkeypatch.setattr(clustering, "PART_BYTES", part_bytes)
     table = filled(make_table, properties=VECTORS)
     table.delete("id % 100 = 3")
     before = by_id(table)
@@ -208,7 +208,7 @@ def test_rows_that_seemed_small_by_the_first_file_go_through_the_temporary_folde
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a column of long text came later."""
-    monkeypatch.setattr(clustering, "_PART_BYTES", 100_000)
+    monkeypatch.setattr(clustering, "PART_BYTES", 100_000)
     table = make_table(schema={"id": pa.int64(), "text": pa.string()})
     table.append(pa.table({"id": range(50), "text": [None] * 50}, schema=table.schema))
     for first in (50, 100, 150):

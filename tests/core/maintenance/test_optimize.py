@@ -317,7 +317,7 @@ def test_a_bin_that_cannot_be_rewritten_leaves_no_file_of_the_others(
 
 
 def test_each_group_of_bins_is_a_separate_commit(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GROUP_FILES", 2)  # for each of two workers
+    monkeypatch.setattr(module, "GROUP_FILES", 2)  # for each of two workers
     table = filled(make_table)
     seen: list[tuple[int, int]] = []
     result = table.optimize(on_progress=lambda step, done, total: seen.append((done, total)))
@@ -370,7 +370,7 @@ def test_small_files_whose_rows_are_large_are_read_in_pieces(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of them could hold more text together than a string column does."""
-    monkeypatch.setattr(rewrite, "_HELD_BYTES", 10_000)
+    monkeypatch.setattr(rewrite, "HELD_BYTES", 10_000)
     table = make_table(schema={"id": pa.int64(), "text": pa.string()}, properties=VECTORS)
     for first in (0, 50, 100):
         table.append(pa.table({"id": range(first, first + 50), "text": ["x" * 300] * 50}, schema=table.schema))
@@ -449,7 +449,7 @@ def test_if_the_winners_commits_were_cleaned_up_the_list_of_files_tells_the_same
 def test_a_run_of_many_groups_keeps_the_actions_of_no_more_than_the_last(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_GROUP_FILES_MAX", 1)
+    monkeypatch.setattr(module, "GROUP_FILES_MAX", 1)
     table = make_table(schema="id bigint, day string", partition_by=["day"])
     days = [str(day) for day in range(8)]
     for number in range(2):

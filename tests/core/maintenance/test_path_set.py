@@ -33,7 +33,7 @@ def test_paths_of_more_text_than_one_array_holds_are_a_set_and_are_split_into_ra
 
 
 def test_paths_added_one_by_one_are_in_few_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_set, "_CHUNK_PATHS", 4)
+    monkeypatch.setattr(path_set, "CHUNK_PATHS", 4)
     paths = PathSet("/t")
     for at in range(10):
         paths.add_uri(f"{at}%20.parquet")

@@ -206,7 +206,7 @@ def test_staged_work_stays_sealed_or_not_whatever_the_retention(tmp_path: Path) 
 def test_a_file_that_is_committed_while_its_deletion_is_planned_stays(
     is_cleaned_up: bool, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(vacuum_module, "_DELETED_AT_ONCE", 1)
+    monkeypatch.setattr(vacuum_module, "DELETED_AT_ONCE", 1)
     other = make(tmp_path)
     other.append(rows(1))
     other.overwrite(rows(2))

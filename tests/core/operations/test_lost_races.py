@@ -82,7 +82,7 @@ def test_after_a_lost_race_only_files_that_others_changed_are_copied_again(
 ) -> None:
     """Small files that were copied together are copied together again."""
     if not together:
-        monkeypatch.setattr(rewrite, "_ALONE_BYTES", 0)
+        monkeypatch.setattr(rewrite, "ALONE_BYTES", 0)
     ours = losing_to(made(tmp_path, {}), lambda table: table.delete("id = 11"))
     assert ours.update({"id": txlog.expr("id + 100")}, "id % 10 = 5").metrics.reexecutions == 1
     files = len(list((tmp_path / "t").glob("*.parquet")))

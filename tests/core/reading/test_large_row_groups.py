@@ -36,9 +36,9 @@ def test_several_threads_find_the_same_files_as_one(
         return Table.open(str(table)).snapshot().files(where).to_pylist()
 
     alone = found()
-    monkeypatch.setattr("txlog.core.versions.files._checkpoint_parquet._PIECE_ROWS", 0)
-    monkeypatch.setattr("txlog.core.versions.files._checkpoint_parquet._FILTERED_ROWS", 3)
-    monkeypatch.setattr("txlog.core.versions.files._checkpoint_filter._JOINED_ROWS", 4)
+    monkeypatch.setattr("txlog.core.versions.files._checkpoint_parquet.PIECE_ROWS", 0)
+    monkeypatch.setattr("txlog.core.versions.files._checkpoint_parquet.FILTERED_ROWS", 3)
+    monkeypatch.setattr("txlog.core.versions.files._checkpoint_filter.JOINED_ROWS", 4)
     assert found() == alone
     assert 0 < len(alone) <= 30
     if where is None:

@@ -70,7 +70,7 @@ def _target(descriptor: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _turns_are_as_long_as_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_queue, "_WAIT_MAX_S", 2.0)
+    monkeypatch.setattr(commit_queue, "WAIT_MAX_S", 2.0)
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def order_of_turns(directory: Path, ages_s: list[float], turn_s: float, seed: in
 
 def test_writers_that_waited_longest_mostly_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ages_s, turn_s = [0.0, 0.4, 2.5], 0.05
-    monkeypatch.setattr(commit_queue, "_TURN_S", turn_s)
+    monkeypatch.setattr(commit_queue, "TURN_S", turn_s)
     orders = [order_of_turns(tmp_path, ages_s, turn_s, seed) for seed in range(60)]
     assert all(sorted(order) == [0, 1, 2] for order in orders)
     mean = [sum(order.index(place) for order in orders) / len(orders) for place in range(3)]
@@ -376,7 +376,7 @@ def test_a_child_that_was_forked_during_a_turn_does_not_keep_it(tmp_path: Path) 
 
 
 def test_writers_that_queue_lose_no_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_queue, "_WAIT_MAX_S", 600.0)
+    monkeypatch.setattr(commit_queue, "WAIT_MAX_S", 600.0)
     uri = txlog.Table.create(tmp_path / "t", ROW.schema).uri
 
     def write(_: int) -> list[txlog.WriteResult]:
@@ -392,7 +392,7 @@ def test_writers_that_queue_lose_no_race(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_writer_that_holds_its_turn_for_ever_blocks_no_writer_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_queue, "_WAIT_MAX_S", 0.01)
+    monkeypatch.setattr(commit_queue, "WAIT_MAX_S", 0.01)
     table = txlog.Table.create(tmp_path / "t", ROW.schema)
     stopped = LocalCommitQueue(f"{table.uri}/_delta_log").take()
     result = table.append(ROW)

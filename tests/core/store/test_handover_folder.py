@@ -69,7 +69,7 @@ def test_an_owner_withdraws_what_nobody_has_taken(place: HandOver) -> None:
 def test_an_offer_of_a_suspended_owner_is_not_taken_until_it_resumes(
     place: HandOver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hand_over, "_TOUCH_S", 0.0)
+    monkeypatch.setattr(hand_over, "TOUCH_S", 0.0)
     offer = place.offer("one", b"")
     assert offer is not None
     os.utime(tmp_path / "offers" / "one.offer", (0, os.stat(tmp_path).st_mtime - 60))

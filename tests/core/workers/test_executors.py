@@ -64,9 +64,9 @@ def changes_of(table: txlog.Table, version: int) -> list[str]:
 def test_a_source_in_a_file_reaches_the_parts_of_the_table_on_processes(
     properties: dict[str, str], tmp_path: Path, processes: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts_module, "_PART_BYTES", 1)
-    monkeypatch.setattr(parts_module, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(parts_module, "_PARTS_PER_SLOT", 3)
+    monkeypatch.setattr(parts_module, "PART_BYTES", 1)
+    monkeypatch.setattr(parts_module, "INLINE_BYTES", 0)
+    monkeypatch.setattr(parts_module, "PARTS_PER_SLOT", 3)
     base = random_table(tmp_path / "base", 0)
     txlog.Table.open(base).set_properties(properties)
     for name in ("upsert", "upsert of known keys", "merge", "merge by ranges"):
@@ -213,7 +213,7 @@ def in_ten_bins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[txlog.Ta
     table = txlog.Table.create(folder, SCHEMA)
     for number in range(20):
         table.append(pa.table({"id": [number], "day": ["a"], "note": ["x"]}))
-    monkeypatch.setattr(optimize_module, "_GROUP_FILES", 4)  # for each of two workers
+    monkeypatch.setattr(optimize_module, "GROUP_FILES", 4)  # for each of two workers
     size = max(table.files()["size"].to_pylist())
     return table, sorted(table.to_arrow()["id"].to_pylist()), 2 * size + 1
 

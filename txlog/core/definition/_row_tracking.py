@@ -32,7 +32,7 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.errors import InvalidInputError
 from txlog.result import WriteMetrics
 
-_FILES = 10_000
+FILES = 10_000
 """Files that get ids in one commit."""
 
 _FEATURE = {"delta.feature.rowTracking": "supported"}
@@ -129,7 +129,7 @@ class _Backfill:
     def execute(self, state: TableState) -> Proposal:
         """Raises what reading the footer of a file raises, if the log does not know its rows."""
         builder = ProposalBuilder(state, data_change=False)
-        files = (_with_ids if self._takes else _without_ids)(self._open_table, state).slice(0, _FILES)
+        files = (_with_ids if self._takes else _without_ids)(self._open_table, state).slice(0, FILES)
         rows = FileRows(self._open_table.store, state)
         change = partial(replace, base_row_id=None, default_row_commit_version=None)
         adds = [change(add) if self._takes else _counted(add, rows) for add in add_files_of(files)]

@@ -247,7 +247,7 @@ class _FloatsSeen(_NullsSeen):
         super().look(column)
         if self._nan or column.null_count == len(column):
             return
-        if len(column) <= _FEW_ROWS:
+        if len(column) <= FEW_ROWS:
             self._look_at_each(column.to_pylist())
             return
         values = _values(column)
@@ -375,7 +375,7 @@ class _Codec(msgspec.Struct, frozen=True):
 
 _FLOATS = (Primitive("float"), Primitive("double"))
 _INTEGERS = ("byte", "short", "integer", "long")
-_FEW_ROWS = 32
+FEW_ROWS = 32
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _LAST_DAY = datetime.date.max.toordinal()
 _DAY_MS = 86_400_000

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
-_READ_BYTES = 4 << 20  # at a time, so a reader needs little memory besides the texts
+READ_BYTES = 4 << 20  # at a time, so a reader needs little memory besides the texts
 
 
 def statistics_type(
@@ -106,7 +106,7 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructAr
 
     Raises ``ArrowException`` or ``ValueError`` if Arrow's JSON reader refuses one of the texts.
     """
-    step = max(1, _READ_BYTES * len(texts) // max(1, texts.nbytes))
+    step = max(1, READ_BYTES * len(texts) // max(1, texts.nbytes))
     if len(texts) <= step:
         return _read(texts, kind)
     return pa.concat_arrays([_read(texts.slice(at, step), kind) for at in range(0, len(texts), step)])

@@ -38,7 +38,7 @@ from txlog.errors import InvalidInputError
 _SAMPLE_ROWS = 200_000  # of all bins together
 _SAMPLE_ROWS_MIN = 5_000  # of each
 _MEASURED_MAX = 8
-_PART_BYTES = 48 << 20  # of rows in memory, which a task sorts at a time
+PART_BYTES = 48 << 20  # of rows in memory, which a task sorts at a time
 _PARTS_MAX = 1 << 14
 _ROW_BYTES = 100  # of a file that the log does not count
 
@@ -179,7 +179,7 @@ def _curves(
     for number, each in enumerate(bins):
         files = max(1, round(each.size_bytes / target_bytes))
         size_bytes = _row_bytes(samples[number]) * counts[number]
-        parts_in_file = int(min(max(1, -(-size_bytes // (files * _PART_BYTES))), max(1, _PARTS_MAX // files)))
+        parts_in_file = int(min(max(1, -(-size_bytes // (files * PART_BYTES))), max(1, _PARTS_MAX // files)))
         found = [pa.concat_arrays(arrays) for arrays in zip(*(one.columns for one in samples[number]), strict=True)]
         planned = _Planned(each, Curve.of(columns, found, files * parts_in_file), first_group, parts_in_file)
         first_group = planned.groups.stop

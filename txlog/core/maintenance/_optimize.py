@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from txlog.core.workers import Workers
 
 _GROUP_BYTES = 2 << 30  # for each worker: a group takes about as long, however many there are
-_GROUP_FILES = 2_500
-_GROUP_FILES_MAX = 50_000  # a commit lists them all
+GROUP_FILES = 2_500
+GROUP_FILES_MAX = 50_000  # a commit lists them all
 _CLUSTER_BYTES = 64 << 30
 _WHOLE_TABLE = 1 << 62
 _BINS_AT_ONCE = 2
@@ -312,7 +312,7 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
 
 def _groups(bins: Sequence[PlannedBin], slots: int) -> list[list[PlannedBin]]:
     slots = max(2, slots)
-    return grouped(bins, slots * _GROUP_BYTES, min(slots * _GROUP_FILES, _GROUP_FILES_MAX))
+    return grouped(bins, slots * _GROUP_BYTES, min(slots * GROUP_FILES, GROUP_FILES_MAX))
 
 
 def _commit_group(

@@ -20,7 +20,7 @@ from txlog.core.format.paths import DataPath, path_below, resolve_data_path
 
 _NOT_PLAIN = r"[%:?#\\]|^/|//|(^|/)\.\.?(/|$)"
 """Matches log paths that differ from the file's name in the store, or may be invalid."""
-_CHUNK_PATHS = 65_536
+CHUNK_PATHS = 65_536
 
 
 class PathSet:
@@ -35,7 +35,7 @@ class PathSet:
         """Add store names."""
         for path in paths:
             self._waiting.append(path)
-            if len(self._waiting) == _CHUNK_PATHS:
+            if len(self._waiting) == CHUNK_PATHS:
                 self._make_chunk()
 
     def add_logged(self, uri_texts: pa.ChunkedArray) -> None:

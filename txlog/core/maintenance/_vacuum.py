@@ -64,7 +64,7 @@ Out = TypeVar("Out")
 
 HOUR_MS = 3_600_000
 
-_DELETED_AT_ONCE = 1000
+DELETED_AT_ONCE = 1000
 _DELETIONS_AT_ONCE = 4
 _RANGES_PER_SLOT = 4
 _LOOK_UPS = 4
@@ -290,14 +290,14 @@ class _Vacuum:
 
     def _delete(self, doomed: pa.Table) -> Iterator[pa.Table]:
         workers, work = self._workers, DeleteFiles(self._open_table.task_store())
-        round_rows, done = workers.slots * _DELETED_AT_ONCE, 0
+        round_rows, done = workers.slots * DELETED_AT_ONCE, 0
         if doomed.num_rows:
             self._seal()
         for start in range(0, doomed.num_rows, round_rows):
             revived = self._needed.refresh()
             doubted = doomed.slice(start, round_rows)
             gone = doubted.filter(pc.invert(revived.holds(doubted["path"])))
-            parts = [gone.slice(at, _DELETED_AT_ONCE) for at in range(0, gone.num_rows, _DELETED_AT_ONCE)]
+            parts = [gone.slice(at, DELETED_AT_ONCE) for at in range(0, gone.num_rows, DELETED_AT_ONCE)]
             for number, _ in workers.map(work, [part["path"].to_pylist() for part in parts]):
                 yield parts[number]
             done += doubted.num_rows

@@ -28,7 +28,7 @@ from txlog.result import WriteResult
 if TYPE_CHECKING:
     from txlog.core.progress import OnDone, OnProgress
 
-_KEPT_BYTES = 8 << 20
+KEPT_BYTES = 8 << 20
 """Rows of so many bytes are written before it is known that the table is still as it was; larger data waits."""
 
 
@@ -168,7 +168,7 @@ class _Look:
                 self._kept.append(batch)
                 kept_bytes += batch.nbytes
             yield batch
-            if kept_bytes > _KEPT_BYTES:
+            if kept_bytes > KEPT_BYTES:
                 self.confirm()
 
     def all_rows(self) -> DataStream:

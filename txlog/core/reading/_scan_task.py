@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 131_072
 
-_SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
+SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
 
 _REPAIR = (
     "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
@@ -55,7 +55,7 @@ _GONE = (
 _ROWS_MIN = 1_000_000_000
 _ROWS_PER_BYTE = 1_000
 
-_COLUMN_BYTES = 256
+COLUMN_BYTES = 256
 """What Arrow needs for a column of a file beside its values, until files are joined."""
 
 _VALUE_BYTES = 8
@@ -219,7 +219,7 @@ class TaskReader:
             if stored is None:
                 break
             found.append(stored)
-            left_bytes -= sum(batch.nbytes + _COLUMN_BYTES * batch.num_columns for batch in stored.batches)
+            left_bytes -= sum(batch.nbytes + COLUMN_BYTES * batch.num_columns for batch in stored.batches)
             if left_bytes < 0:
                 break
         return self._joined(found) if found else None, [each.num_rows for each in found]
@@ -305,11 +305,11 @@ class TaskReader:
         from txlog.core.format.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
         with self._explained(task), self._store.files.open(task.path) as source:
-            looks_ahead = self._pruner is not None or (self._texts and task.size_bytes > _SMALL_BYTES)
+            looks_ahead = self._pruner is not None or (self._texts and task.size_bytes > SMALL_BYTES)
             footer = read_footer(source) if looks_ahead else None
             metadata = None if footer is None else pq.ParquetFile(pa.BufferReader(footer)).metadata
             texts = []
-            if self._texts and footer is not None and task.size_bytes > _SMALL_BYTES:
+            if self._texts and footer is not None and task.size_bytes > SMALL_BYTES:
                 check_footer(footer, metadata)
                 texts = indexed_columns(metadata, self._texts)
             options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
@@ -361,7 +361,7 @@ class TaskReader:
         if selection.file_column is not None:
             names.append(selection.file_column)
         groups = self._row_groups(task, parquet, None if columns.has_old_calendar else footer)
-        uses_threads = self._uses_threads and task.size_bytes > _SMALL_BYTES
+        uses_threads = self._uses_threads and task.size_bytes > SMALL_BYTES
         raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
         for first_row, batch in raw:
             rows = _ChosenRows(first_row, batch.num_rows, _chosen(batch.num_rows, dead, first_row, at))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _TYPES = frozenset(name for name, facts in PRIMITIVES.items() if facts.is_ordered and not facts.stored.startswith("f"))
-_FLAGS_MAX = 1 << 26
+FLAGS_MAX = 1 << 26
 _FEW = 8  # if the source has this many times more values, searching its sorted values is faster than a kernel
 _INTEGERS = frozenset(("byte", "short", "integer", "long"))
 
@@ -183,7 +183,7 @@ class KeyIndex:
         if len(keys) > 1 or not isinstance(keys[0].type, Primitive) or keys[0].type.name not in _INTEGERS:
             return False
         ends = pc.min_max(columns[0])
-        return not len(columns[0]) or ends["max"].as_py() - ends["min"].as_py() < _FLAGS_MAX
+        return not len(columns[0]) or ends["max"].as_py() - ends["min"].as_py() < FLAGS_MAX
 
     @property
     def num_rows(self) -> int:
@@ -270,7 +270,7 @@ class KeyIndex:
             return None
         values = self._distinct[0].to_numpy(zero_copy_only=False).astype(np.int64)
         low, high = int(values.min()), int(values.max())
-        if high - low >= _FLAGS_MAX:
+        if high - low >= FLAGS_MAX:
             return None
         flags = np.zeros(high - low + 2, dtype=bool)
         flags[values - low] = True

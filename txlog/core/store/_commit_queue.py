@@ -30,16 +30,16 @@ from txlog.core.store import _local_disk as disk
 if TYPE_CHECKING:
     from txlog.core.store._handover_folder import HandOver
 
-_WAIT_MAX_S = 2.0  # without any commit landing
+WAIT_MAX_S = 2.0  # without any commit landing
 _WAITS_MAX = 5  # while commits land, the whole wait may take this many times as long
 _PASSED_BY_S = 10.0  # how long writers of this process skip the queue after a wait that timed out
 _PAUSE_MIN_S = 0.000_5  # looking more often would take processor time from the writer whose turn it is
 _PAUSE_MAX_S = 0.005
-_FAR_WAIT_MAX_S = 10.0  # the same four for stores with round trips, where a turn may also wait for other machines
+FAR_WAIT_MAX_S = 10.0  # the same four for stores with round trips, where a turn may also wait for other machines
 _FAR_WAITS_MAX = 60
 _FAR_PAUSE_MIN_S = 0.01
-_FAR_PAUSE_MAX_S = 0.5
-_TURN_S = 0.01  # a first guess of how long a turn takes
+FAR_PAUSE_MAX_S = 0.5
+TURN_S = 0.01  # a first guess of how long a turn takes
 _TURN_WEIGHT = 0.2  # of one turn in the average
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOTE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -182,7 +182,7 @@ class LocalCommitQueue:
 
     def __init__(self, directory: str) -> None:
         self._path = directory
-        self._turn_s = _TURN_S
+        self._turn_s = TURN_S
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._path,))
@@ -249,7 +249,7 @@ class LocalCommitQueue:
 
     def _limits(self) -> tuple[float, int]:
         """How long a wait without a landing commit may take, in seconds, and how many times as long in total."""
-        return _WAIT_MAX_S, _WAITS_MAX
+        return WAIT_MAX_S, _WAITS_MAX
 
 
 class MachineCommitQueue(LocalCommitQueue):
@@ -289,10 +289,10 @@ class MachineCommitQueue(LocalCommitQueue):
 
     def _pause_s(self, age_s: float, turn: Turn) -> float:
         """The longest pause before the next look: a quarter of the time until this commit is next, within limits."""
-        return max(_FAR_PAUSE_MIN_S, min(_FAR_PAUSE_MAX_S, (turn.last_wait_s - age_s) / 4))
+        return max(_FAR_PAUSE_MIN_S, min(FAR_PAUSE_MAX_S, (turn.last_wait_s - age_s) / 4))
 
     def _limits(self) -> tuple[float, int]:
-        return _FAR_WAIT_MAX_S, _FAR_WAITS_MAX
+        return FAR_WAIT_MAX_S, _FAR_WAITS_MAX
 
 
 def _unlock(descriptor: int) -> None:

@@ -28,7 +28,7 @@ from txlog.core.util import pattern
 
 _FRESH_S = 5.0
 """How long after its owner touched it an offer may be taken."""
-_TOUCH_S = 0.5
+TOUCH_S = 0.5
 _OLD_S = 3600.0
 _BYTES_MAX = 1 << 20
 _LOOKS = 3  # a listing may miss a file that is renamed at this moment
@@ -165,7 +165,7 @@ class Offer:
     def state(self) -> OfferState:
         """What has become of it so far. Shows others that its owner waits."""
         now_s = ambient.monotonic_s()
-        if now_s - self._touched_s >= _TOUCH_S:
+        if now_s - self._touched_s >= TOUCH_S:
             self._touched_s = now_s
             self._place.touch(self._name)
         return self._place.state_of(self._name)

@@ -69,7 +69,7 @@ def test_rows_far_behind_in_a_large_column_are_written(tmp_path: Path) -> None:
 def test_more_text_than_fits_is_joined_to_a_large_column(kind: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
     column = pa.chunked_array([["a" * 60], ["b" * 60]], kind)
     assert joined_chunks(column).type == kind
-    monkeypatch.setattr(arrays, "_BYTES_MAX", 100)
+    monkeypatch.setattr(arrays, "BYTES_MAX", 100)
     assert joined_chunks(column).type == arrays.large_type(kind)
     assert joined_chunks(column).to_pylist() == column.to_pylist()
 

@@ -28,8 +28,8 @@ def test_rows_come_in_the_order_of_their_numbers(sizes: list[int], draws: list[f
     column = pa.chunked_array([pa.array(chunk, kind) for chunk in chunks], kind)
     asked = [int(draw * (len(column) + 1)) - 1 for draw in draws]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(taken, "_WHOLE_BYTES", whole_bytes)
-        patch.setattr(taken, "_ROWS_AT_ONCE", 3)
+        patch.setattr(taken, "WHOLE_BYTES", whole_bytes)
+        patch.setattr(taken, "ROWS_AT_ONCE", 3)
         found = taken_column(column, np.array(asked, np.int64))
         values = column.to_pylist()
         assert found.to_pylist() == [None if at < 0 else values[at] for at in asked]
@@ -55,5 +55,5 @@ def test_only_few_rows_are_copied_to_one_chunk(monkeypatch: pytest.MonkeyPatch) 
     rows = pa.table({"n": pa.chunked_array([[1, 2], [3]])})
     assert joined_rows(rows).column("n").num_chunks == 1
     assert joined_rows(rows) == rows
-    monkeypatch.setattr(taken, "_JOINED_BYTES", 20)
+    monkeypatch.setattr(taken, "JOINED_BYTES", 20)
     assert joined_rows(rows) is rows

@@ -335,7 +335,7 @@ def test_a_checkpoint_that_is_asked_for_comes_with_exact_totals(tmp_path: Path) 
 def test_small_actions_are_found_wherever_they_stand_among_files(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_parquet, "_BATCH_ROWS", 256)
+    monkeypatch.setattr(checkpoint_parquet, "BATCH_ROWS", 256)
     table = txlog.Table.create(str(tmp_path), pa.schema({"id": pa.int64()}))
     table.create_checkpoint()
     log = tmp_path / "_delta_log"

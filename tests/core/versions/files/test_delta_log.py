@@ -589,7 +589,7 @@ def test_a_list_in_memory_is_filtered_whether_or_not_the_checkpoint_is_still_the
     world: World, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long list asks the checkpoint for typed statistics; where that is gone, the list answers by itself."""
-    monkeypatch.setattr(delta_log, "_MANY_FILES", many)
+    monkeypatch.setattr(delta_log, "MANY_FILES", many)
     long_table(world, 4).write_checkpoint(world.open().newest_state())
     log = world.open()
     state = log.newest_state()
@@ -606,9 +606,9 @@ def test_a_list_in_memory_is_filtered_whether_or_not_the_checkpoint_is_still_the
 def test_files_are_read_a_few_at_a_time_for_a_caller_that_reads_all_of_them_once(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint_parquet, "_PIECE_ROWS", 1_000)
-    monkeypatch.setattr(checkpoint_parquet, "_READ_BYTES", 4_096)
-    monkeypatch.setattr(file_loader, "_STREAMED_ROWS", 100, raising=False)
+    monkeypatch.setattr(checkpoint_parquet, "PIECE_ROWS", 1_000)
+    monkeypatch.setattr(checkpoint_parquet, "READ_BYTES", 4_096)
+    monkeypatch.setattr(file_loader, "STREAMED_ROWS", 100, raising=False)
     files = [add(f"part-{number:05d}.parquet")["add"] for number in range(10_000)]
     for number, file in enumerate(files):
         file["stats"] = orjson.dumps({"numRecords": 1, "minValues": {"day": f"{number:01000d}"}}).decode()

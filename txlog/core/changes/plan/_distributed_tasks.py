@@ -62,9 +62,9 @@ from txlog.result import WriteMetrics, WriteResult
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-_PART_BYTES = 32 << 20
-_PARTS_PER_SLOT = 4
-_INLINE_BYTES = 4 << 20
+PART_BYTES = 32 << 20
+PARTS_PER_SLOT = 4
+INLINE_BYTES = 4 << 20
 _SENT_MAX_BYTES = 256 << 20
 _PARTS_MAX = 2_000
 _FEW_FILES = 16
@@ -281,14 +281,14 @@ class DistributedTasks:
     def _parts_max(self) -> int:
         """Each part looks at all source rows that the driver holds, so a large source has few parts."""
         few = self._target.few
-        is_large = few is not None and few.rows.nbytes > _INLINE_BYTES
-        return _PARTS_PER_SLOT * self._workers.slots if is_large else _PARTS_MAX
+        is_large = few is not None and few.rows.nbytes > INLINE_BYTES
+        return PARTS_PER_SLOT * self._workers.slots if is_large else _PARTS_MAX
 
     @contextlib.contextmanager
     def _source_of_tasks(self) -> Iterator[PartSource | SourceFile | None]:
         """The source rows as tasks get them: in a temporary file, if they are many and other processes can read it."""
         few = self._target.few
-        is_small = few is None or few.rows.nbytes <= _INLINE_BYTES
+        is_small = few is None or few.rows.nbytes <= INLINE_BYTES
         if few is None or is_small or not self._workers.crosses:
             yield few
         elif self._workers.shares_disk:
@@ -449,7 +449,7 @@ def _sum(metrics: Iterable[WriteMetrics]) -> WriteMetrics:
 
 def parts_of(adds: Sequence[AddFile], most: int = _PARTS_MAX) -> list[list[AddFile]]:
     """Split the files, in order, into about ``most`` parts of about equal size, or fewer."""
-    size = max(_PART_BYTES, sum(add.size for add in adds) // most)
+    size = max(PART_BYTES, sum(add.size for add in adds) // most)
     parts: list[list[AddFile]] = []
     left = 0
     for add in adds:

@@ -17,7 +17,7 @@ from txlog.core.store import FileStore, TableFiles
 from txlog.errors import TxlogError
 
 _SMALL_BYTES = 1 << 20
-_KEPT_BYTES = 32 << 20
+KEPT_BYTES = 32 << 20
 """The maximum total bytes of files in memory; further files are opened each time."""
 REQUESTS_AT_ONCE = 64
 
@@ -57,7 +57,7 @@ class _OpenedOnce:
         self._files = files
         self._lock = new_lock()
         self._kept: dict[str, pa.Buffer] = {}
-        self._room_bytes = _KEPT_BYTES
+        self._room_bytes = KEPT_BYTES
         self.ahead: dict[str, pa.Buffer] = {}
 
     def __getattr__(self, name: str) -> Any:

@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 
 _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
-_ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves
+ALONE_BYTES = 4 << 20  # up to this size, one thread reads the files: a second one costs more than it saves
 _HELD_BYTES = 16 << 20
 _SMALL_AT_ONCE = 16
 _REQUESTS_AT_ONCE = 32
-_JOINED_BYTES = 1 << 20
-_FEW_ROWS = 1 << 14
+JOINED_BYTES = 1 << 20
+FEW_ROWS = 1 << 14
 _COPIES_AT_ONCE = 3  # two encode while one waits for the disk
 
 
@@ -221,7 +221,7 @@ class FileRewriter:
         they may go into the files of copies. `join_source` or `change` must follow, even after an exception.
         """
         is_begun = self._written.source is not None or self._source_on_its_way is not None
-        if is_begun or self._rows.ids is not None or (self._may_join_source and num_rows <= _FEW_ROWS):
+        if is_begun or self._rows.ids is not None or (self._may_join_source and num_rows <= FEW_ROWS):
             return
         worker = Threads(1, "txlog-source", idle_s=0.0)
         self._source_on_its_way = worker.submit(self._source, np.ones(num_rows, dtype=bool), None)
@@ -229,7 +229,7 @@ class FileRewriter:
     def _begin_many(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_]) -> None:
         """Start writing many source rows beside the copies, which wait for each other at their end."""
         left = self._operation.beside_files(is_written)
-        if self._source_on_its_way is None and np.count_nonzero(left) > _FEW_ROWS:
+        if self._source_on_its_way is None and np.count_nonzero(left) > FEW_ROWS:
             ids = self._source_ids(touched, len(left))
             worker = Threads(1, "txlog-source", idle_s=0.0)
             self._source_on_its_way = worker.submit(self._source, left, ids)
@@ -454,13 +454,13 @@ class FileRewriter:
             room_bytes -= each.add.size
             if room_bytes < 0:
                 groups.append([])
-                room_bytes = _ALONE_BYTES - each.add.size
+                room_bytes = ALONE_BYTES - each.add.size
             groups[-1].append(each)
         return groups
 
     def _may_join(self, each: MatchedFile) -> bool:
         """Where a file costs a request, only if no other one waits for it."""
-        is_small = each.add.size <= _JOINED_BYTES
+        is_small = each.add.size <= JOINED_BYTES
         return is_small and not (self._are_requests and self._rows.held(each.add, self._schema.names) is None)
 
     def _pending_of(self, missing: Sequence[MatchedFile]) -> list[tuple[list[MatchedFile], tuple[PendingFile, ...]]]:
@@ -469,7 +469,7 @@ class FileRewriter:
         waiting: list[list[MatchedFile]] = []
         others: list[list[MatchedFile]] = []
         for group in self._groups(missing):
-            is_single = len(group) == 1 and group[0].add.size <= _JOINED_BYTES
+            is_single = len(group) == 1 and group[0].add.size <= JOINED_BYTES
             (waiting if self._are_requests and is_single else others).append(group)
         at_once = _SMALL_AT_ONCE if _are_small(missing) else _COPIES_AT_ONCE
         pending = [
@@ -510,7 +510,7 @@ class FileRewriter:
 
     def _left(self, each: MatchedFile) -> Iterator[pa.RecordBatch]:
         """The rows of a copy. A small file is read once."""
-        removed: list[RowsAt] | None = [] if each.add.size <= _JOINED_BYTES else None
+        removed: list[RowsAt] | None = [] if each.add.size <= JOINED_BYTES else None
         for _, batch in self._rows.live(each.add, each.replaced, removed):
             yield batch
         if self._operation.makes_images:
@@ -524,9 +524,9 @@ class FileRewriter:
         is_new = self._written.source is None and self._operation.source_files is None
         if is_written is None or not is_new or not self._may_join_source:
             return ()
-        if not 0 < np.count_nonzero(is_written) <= _FEW_ROWS:
+        if not 0 < np.count_nonzero(is_written) <= FEW_ROWS:
             return ()
-        small = [each for each in touched if each.add.size <= _JOINED_BYTES]
+        small = [each for each in touched if each.add.size <= JOINED_BYTES]
         return small if _are_small(small) else ()
 
     def _copied_with_source(
@@ -607,7 +607,7 @@ class FileRewriter:
         """How to read these files: on two threads, unless they are small. Small files that take requests are worked on
         in turns, so that none waits for the answers of the others."""
         is_small = _are_small(touched)
-        if self._are_requests and (is_small or all(each.add.size <= _JOINED_BYTES for each in touched)):
+        if self._are_requests and (is_small or all(each.add.size <= JOINED_BYTES for each in touched)):
             return partial(parallel_map, threads=_REQUESTS_AT_ONCE)
         return map if is_small else parallel_map
 
@@ -617,19 +617,19 @@ def _few_at_once(
 ) -> Iterator[list[tuple[MatchedFile, NDArray[np.uint64]]]]:
     """Positions in files: those of a file with many alone, others together as long as they are few."""
     some: list[tuple[MatchedFile, NDArray[np.uint64]]] = []
-    room_rows = _FEW_ROWS
+    room_rows = FEW_ROWS
     for each in items:
         room_rows -= len(each[1])
         if some and room_rows < 0:
             yield some
-            some, room_rows = [], _FEW_ROWS - len(each[1])
+            some, room_rows = [], FEW_ROWS - len(each[1])
         some.append(each)
     if some:
         yield some
 
 
 def _are_small(touched: Sequence[MatchedFile]) -> bool:
-    return sum(each.add.size for each in touched) <= _ALONE_BYTES
+    return sum(each.add.size for each in touched) <= ALONE_BYTES
 
 
 def _have_equal_values(left: Mapping[LiveKey, NDArray[Any]], right: Mapping[LiveKey, NDArray[Any]]) -> bool:

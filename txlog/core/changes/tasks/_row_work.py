@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 _LOOK_UPS_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 16
-_SMALL_BYTES = 1 << 20
-_TRIED = 64  # how many small files tell whether most files match
+SMALL_BYTES = 1 << 20
+TRIED = 64  # how many small files tell whether most files match
 _WORTH_HOLDING = 4  # of so many files, one has to match, or all columns of the files are read in vain
 _TOGETHER = 1 << 10  # how many small files are looked into together
-_FETCHED_BYTES = 16 << 20  # and how large they are where each takes a request
+FETCHED_BYTES = 16 << 20  # and how large they are where each takes a request
 _BYTES_PER_S = 200e6  # first guess of the lookup speed
 _FILE_S = 0.002  # additional time for each touched file: its vector is read and written
 _VECTOR_S = 0.0005  # time to read a vector that replaced a known one
@@ -137,7 +137,7 @@ def _held_fields(table: DefinedTable, operation: RowOperation, *, with_vectors: 
 def _together(adds: Sequence[AddFile], bytes_max: int | None = None) -> Iterator[Sequence[AddFile]]:
     """Small files in groups: a few first, which tell whether most match."""
     some: list[AddFile] = []
-    most, room_bytes = _TRIED, bytes_max or 0
+    most, room_bytes = TRIED, bytes_max or 0
     for add in adds:
         if some and (len(some) >= most or (bytes_max is not None and add.size > room_bytes)):
             yield some
@@ -212,7 +212,7 @@ class RowWork:
         self._seen.hits.update(kept)
         all_adds, adds = adds, [add for add in adds if add.file_id not in kept]
         largest_first = sorted(adds, key=lambda add: -add.size)
-        large = bisect.bisect_left(largest_first, -_SMALL_BYTES, key=lambda add: -add.size)
+        large = bisect.bisect_left(largest_first, -SMALL_BYTES, key=lambda add: -add.size)
         looked_up = itertools.chain(
             parallel_map(self._looked_up, largest_first[:large], threads=_LOOK_UPS_AT_ONCE),
             self._small_looked_up(largest_first[large:]),
@@ -246,7 +246,7 @@ class RowWork:
         if self._store.has_cheap_calls:
             yield from _together(adds)
             return
-        groups = list(_together(adds, _FETCHED_BYTES))
+        groups = list(_together(adds, FETCHED_BYTES))
         for some, bodies in zip(groups, parallel_map(self.rows.bodies, groups, threads=1), strict=True):
             with self.rows.holding(bodies):
                 yield some

@@ -21,10 +21,10 @@ from txlog.core.format.schema import Field
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HELD_FILE_BYTES = 256 << 10
+HELD_FILE_BYTES = 256 << 10
 """Of a larger file, reading some columns takes much less than reading all."""
-_HELD_BYTES = 32 << 20
-_JOINED_BYTES = 8 << 20
+HELD_BYTES = 32 << 20
+JOINED_BYTES = 8 << 20
 
 
 class WholeFiles(Protocol):
@@ -64,7 +64,7 @@ class SmallFiles:
         self._held_fields = held
         self.held: dict[FileId, HeldFile] = {}
         """The files in memory."""
-        self._room_bytes = _HELD_BYTES
+        self._room_bytes = HELD_BYTES
 
     def joined(
         self,
@@ -82,14 +82,14 @@ class SmallFiles:
         while left:
             is_held = holds and self._is_to_hold(left[0])
             alike = itertools.takewhile(lambda add: not holds or self._is_to_hold(add) == is_held, tuple(left))  # noqa: B023
-            rows, counts = reader((*fields, *more) if is_held else fields).whole(alike, _JOINED_BYTES)
+            rows, counts = reader((*fields, *more) if is_held else fields).whole(alike, JOINED_BYTES)
             joined = JoinedFiles([left.popleft() for _ in counts or [0]], rows, np.array(counts or [0]))
             if is_held and joined.rows is not None:
                 self._hold(joined, joined.rows)
             yield joined
 
     def _is_to_hold(self, add: AddFile) -> bool:
-        return bool(self._held_fields) and add.size <= _HELD_FILE_BYTES and self._room_bytes > 0
+        return bool(self._held_fields) and add.size <= HELD_FILE_BYTES and self._room_bytes > 0
 
     def _hold(self, joined: JoinedFiles, rows: pa.RecordBatch) -> None:
         self._room_bytes -= rows.nbytes

@@ -62,7 +62,7 @@ SMALL_BYTES = 1 << 20
 """Up to this size, decoding a whole file takes no longer."""
 
 _READ_BYTES = 8 << 20
-_PART_BYTES = 2 << 20
+PART_BYTES = 2 << 20
 _WHOLE_NUMBERS = {
     (f"INT{bits}", f"Int(bitWidth={bits}, isSigned=true)"): "None" for bits in (32, 64)
 }  # LogicalTypes.md, "Signed Integers": the annotation is optional
@@ -394,7 +394,7 @@ class _Copy:
         for field in self._stored:
             part.append(field)
             part_bytes += sum(chunks.column(leaf).total_uncompressed_size for leaf in self._leaves_of([field]))
-            if part_bytes >= _PART_BYTES:
+            if part_bytes >= PART_BYTES:
                 yield tuple(part)
                 part, part_bytes = [], 0
         if part:

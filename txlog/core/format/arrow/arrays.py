@@ -192,7 +192,7 @@ def without_null_marks(array: pa.Array) -> pa.Array:
 # --- columns with more text than the 2 GiB that one array of strings or binaries holds --------------------------
 
 PART_BYTES = 256 << 20  # far below the limit of a string column, to save memory
-_BYTES_MAX = (1 << 31) - 1
+BYTES_MAX = (1 << 31) - 1
 _INDEX_BYTES = 1 << 30
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
@@ -236,7 +236,7 @@ def visible_member(column: pa.Array, path: Sequence[str]) -> pa.Array:
 
 def joined_chunks(column: pa.ChunkedArray) -> pa.Array:
     """All values in one array; of `large_type` if they have too much text for their own type."""
-    if column.type in _LARGE and column.nbytes > _BYTES_MAX:
+    if column.type in _LARGE and column.nbytes > BYTES_MAX:
         column = column.cast(_LARGE[column.type])
     return column.combine_chunks()
 
@@ -278,7 +278,7 @@ def small_offsets(array: pa.Array) -> pa.Array:
         return array
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     first, end = int(offsets[0]), int(offsets[-1])
-    if end <= _BYTES_MAX:
+    if end <= BYTES_MAX:
         return array
     validity = array.is_valid().buffers()[1] if array.null_count else None
     moved = pa.py_buffer(offsets - first)

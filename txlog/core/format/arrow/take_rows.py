@@ -17,20 +17,20 @@ from txlog.core.format.arrow.arrays import from_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ROWS_AT_ONCE = 1 << 15
-_JOINED_BYTES = 192 << 20
-_WHOLE_BYTES = 4 << 20  # columns up to this size, and those of one chunk, are left to Arrow
+ROWS_AT_ONCE = 1 << 15
+JOINED_BYTES = 192 << 20
+WHOLE_BYTES = 4 << 20  # columns up to this size, and those of one chunk, are left to Arrow
 
 
 def joined_rows(rows: pa.Table) -> pa.Table:
     """The same rows, in one chunk if they are few enough to copy: taking many out of one chunk is faster."""
-    return rows.combine_chunks() if rows.nbytes <= _JOINED_BYTES else rows
+    return rows.combine_chunks() if rows.nbytes <= JOINED_BYTES else rows
 
 
 def taken_batches(rows: pa.Table, numbers: NDArray[np.int64]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows with these numbers, each batch with the place in ``numbers`` of its first row."""
-    for start in range(0, len(numbers), _ROWS_AT_ONCE):
-        for batch in taken_rows(rows, numbers[start : start + _ROWS_AT_ONCE]).combine_chunks().to_batches():
+    for start in range(0, len(numbers), ROWS_AT_ONCE):
+        for batch in taken_rows(rows, numbers[start : start + ROWS_AT_ONCE]).combine_chunks().to_batches():
             yield start, batch
             start += batch.num_rows
 
@@ -44,7 +44,7 @@ def taken_rows(rows: pa.Table, numbers: NDArray[np.int64]) -> pa.Table:
 
 def taken_column(column: pa.ChunkedArray, numbers: NDArray[np.int64]) -> pa.ChunkedArray:
     """The values of the rows with these numbers; null for the number -1."""
-    if column.num_chunks == 1 or column.nbytes <= _WHOLE_BYTES:
+    if column.num_chunks == 1 or column.nbytes <= WHOLE_BYTES:
         try:
             return column.take(_indices(numbers))
         except pa.ArrowInvalid:  # long text that is taken many times
@@ -55,7 +55,7 @@ def taken_column(column: pa.ChunkedArray, numbers: NDArray[np.int64]) -> pa.Chun
 def _pieces(column: pa.ChunkedArray, numbers: NDArray[np.int64]) -> Iterator[pa.Array]:
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     starts = np.cumsum([0, *map(len, chunks)])
-    waiting = [numbers[at : at + _ROWS_AT_ONCE] for at in range(0, len(numbers), _ROWS_AT_ONCE)][::-1]
+    waiting = [numbers[at : at + ROWS_AT_ONCE] for at in range(0, len(numbers), ROWS_AT_ONCE)][::-1]
     while waiting:
         piece = waiting.pop()
         try:

@@ -43,7 +43,7 @@ _Sized = TypeVar("_Sized")
 _ONE_FILE_BYTES = 1 << 62
 _MEMORY_BYTES = 96 * MIB  # for each bin that is rewritten at the same time
 _SMALL_BYTES = 2 * MIB  # files that are together this small are read at a time
-_HELD_BYTES = 64 * MIB  # the maximum memory for their rows
+HELD_BYTES = 64 * MIB  # the maximum memory for their rows
 _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
 _SMALL_BINS_BYTES = 4 * MIB  # bins that are together this small are one task
@@ -173,7 +173,7 @@ class BinRewriter:
             memory_budget_bytes=_MEMORY_BYTES // at_once,
         )
         self._at_once = at_once
-        self._held_bytes = _HELD_BYTES // at_once
+        self._held_bytes = HELD_BYTES // at_once
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
 

@@ -31,7 +31,7 @@ Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 _PARTITION_VALUES, _TEXT, _TYPED = "add.partitionValues", "add.stats", "add.stats_parsed"
 _STRING = pa.string()
 _VALUE = "add.partitionValues.key_value.value"
-_JOINED_ROWS = 8_192
+JOINED_ROWS = 8_192
 _TRUNCATED_FROM = 64  # some writers truncate the bounds in footers to this many bytes
 
 
@@ -238,7 +238,7 @@ def _joined(chosen: Iterable[tuple[Rows, pa.RecordBatch]]) -> Iterator[tuple[Row
     for each in chosen:
         kept.append(each)
         count += len(each[0])
-        if count >= _JOINED_ROWS:
+        if count >= JOINED_ROWS:
             yield from _as_one(kept)
             kept, count = [], 0
     yield from _as_one(kept)

@@ -25,11 +25,11 @@ from txlog.errors import CorruptLogError
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping import FilePruner
 
-_BATCH_ROWS = 32_768  # four times as many would exceed the memory limit for a million files
-_FILTERED_ROWS = 16_384  # few of them are kept, so their memory is reused
+BATCH_ROWS = 32_768  # four times as many would exceed the memory limit for a million files
+FILTERED_ROWS = 16_384  # few of them are kept, so their memory is reused
 _BATCH_BYTES = 64 << 20
-_READ_BYTES = 1 << 20
-_PIECE_ROWS = 65_536
+READ_BYTES = 1 << 20
+PIECE_ROWS = 65_536
 _TEXT = "add.stats"
 _SLOT_BYTES = 17  # the most that a null takes in Arrow: a decimal and a bit
 
@@ -63,7 +63,7 @@ class CheckpointParquet:
         self.schema = file.schema_arrow
         rows = sum(self.metadata.row_group(group).num_rows for group in self.groups())
         # A small file was read whole and needs no second look. One thread reads so few rows.
-        self._whole = (file, end) if len(footer) == self.size_bytes and rows < _PIECE_ROWS else None
+        self._whole = (file, end) if len(footer) == self.size_bytes and rows < PIECE_ROWS else None
         self._paths = [self.metadata.schema.column(leaf).path for leaf in range(self.metadata.num_columns)]
         self._memory_bytes = limits.checkpoint_memory(self.size_bytes)
         self._decoded_bytes = 0
@@ -135,7 +135,7 @@ class CheckpointParquet:
             columns.append(parsed)
         for run in self._runs(groups):
             rows = sum(self.metadata.row_group(group).num_rows for group in run)
-            is_small = rows <= 2 * _PIECE_ROWS and batch_rows is None
+            is_small = rows <= 2 * PIECE_ROWS and batch_rows is None
             apply = map if is_small else parallel_map
             yield CheckpointPiece(self.name, is_small, partial(self._read, root, run, columns, only, apply, batch_rows))
 
@@ -146,7 +146,7 @@ class CheckpointParquet:
         for group in groups:
             run.append(group)
             rows += self.metadata.row_group(group).num_rows
-            if rows >= _PIECE_ROWS and not self._is_remote:
+            if rows >= PIECE_ROWS and not self._is_remote:
                 yield run
                 run, rows = [], 0
         if run:
@@ -163,19 +163,19 @@ class CheckpointParquet:
     ) -> Iterator[pa.RecordBatch]:
         with self._open() as (file, source):
             if only is None:
-                yield from self._bounded(file, source, groups, columns, batch_rows or _BATCH_ROWS)
+                yield from self._bounded(file, source, groups, columns, batch_rows or BATCH_ROWS)
                 return
             from txlog.core.versions.files._checkpoint_filter import CheckpointFilter, NameFilter
 
             def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-                return self._bounded(file, source, [group], wanted, _FILTERED_ROWS)
+                return self._bounded(file, source, [group], wanted, FILTERED_ROWS)
 
             chosen: NameFilter | CheckpointFilter
             chosen = NameFilter(only, root) if isinstance(only, NamedFiles) else CheckpointFilter(only, self.metadata)
             yield from chosen.batches(groups, columns, read, apply, at_once=self._is_remote)
 
     def _bounded(
-        self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int = _BATCH_ROWS
+        self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         slots_bytes = _SLOT_BYTES * sum(map(len, self._leaves_of(columns)))
         for batch in self._decoded(file, source, groups, columns, rows):
@@ -198,7 +198,7 @@ class CheckpointParquet:
         """In two threads if nothing else is read meanwhile: statistics text is most of a checkpoint."""
         read = partial(bounded_batches, file, source, rows=rows, size_bytes=_BATCH_BYTES, row_groups=groups)
         others = [column for column in columns if column != _TEXT]
-        few_rows = sum(self.metadata.row_group(group).num_rows for group in groups) <= 2 * _PIECE_ROWS
+        few_rows = sum(self.metadata.row_group(group).num_rows for group in groups) <= 2 * PIECE_ROWS
         if self._is_remote or few_rows or not 0 < len(others) < len(columns):
             return read(columns)
         return beside(read(others), read([_TEXT]))
@@ -211,7 +211,7 @@ class CheckpointParquet:
             yield self._whole
             return
         # Reading ahead pays off if a request costs more than the bytes it returns; on a disk it only costs memory.
-        remote, read_bytes = self._is_remote, 0 if self._is_remote else _READ_BYTES
+        remote, read_bytes = self._is_remote, 0 if self._is_remote else READ_BYTES
         with (
             self._source() as source,
             pq.ParquetFile(source, metadata=self.metadata, pre_buffer=remote, buffer_size=read_bytes) as file,

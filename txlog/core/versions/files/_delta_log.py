@@ -59,7 +59,7 @@ _LONG_TAIL_COMMITS = 10
 """Reading this many commits costs more than reading the hint, which may name a newer checkpoint."""
 _ACTIONS_KEPT = 1_000
 """A commit with at most this many actions is kept, so the next file list need not read it again."""
-_MANY_FILES = 100_000
+MANY_FILES = 100_000
 """Parsing the statistics of this many listed files takes longer than reading typed statistics from a checkpoint."""
 _SHORT_BYTES = 1 << 20
 """A list of files of at most this size is kept for the next read of the same version."""
@@ -460,7 +460,7 @@ class DeltaLog:
         self.check_zones(state, predicate.columns())
         judged_by = (predicate, (named or state).schema, (named or state).partition_columns)
         pruner, held = FilePruner(Pruner(*judged_by)), self._held_files(state)[1]
-        has_many = held is not None and pruner.needs_statistics and held.num_rows >= _MANY_FILES
+        has_many = held is not None and pruner.needs_statistics and held.num_rows >= MANY_FILES
         if held is None or (has_many and state.segment.checkpoint is not None):
             try:
                 with TxlogError.located(self.uri, state.version):

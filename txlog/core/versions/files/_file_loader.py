@@ -38,7 +38,7 @@ from txlog.errors import CorruptLogError, NotFoundError
 if TYPE_CHECKING:
     from txlog.core.predicates.skipping import FilePruner
 
-_STREAMED_ROWS = 10_000
+STREAMED_ROWS = 10_000
 """Batch size for a caller that reads all files once: more would cost memory and save no time."""
 
 MaybeOpened: TypeAlias = "Opened | None"
@@ -87,7 +87,7 @@ class FileLoader:
         with small_pages():
             if checkpoint is not None:
                 yield from self._checkpoints.adds(
-                    checkpoint, newest=newest, statistics=with_stats, batch_rows=_STREAMED_ROWS
+                    checkpoint, newest=newest, statistics=with_stats, batch_rows=STREAMED_ROWS
                 )
             yield from with_added((), newest).to_batches()
 

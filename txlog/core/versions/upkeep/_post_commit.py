@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Step = Callable[[TableState], bool]
 
 _CHECKSUM_EVERY = 10  # versions, at any commit rate, so a writer that opens the table finds a recent one
-_CHECKSUM_SPACING_S = 1.0  # if commits are at least this far apart, each of them gets a checksum file
+CHECKSUM_SPACING_S = 1.0  # if commits are at least this far apart, each of them gets a checksum file
 _OVERDUE_WAIT_S = 30.0  # a job that is killed or frozen right after each commit writes no checkpoint in the background
 _CLEANED_UP_AT_ONCE = 1000  # an ending process waits for the cleanup; the next checkpoint deletes the rest
 _CLEAN_UP_SHARE = 100  # wait this many times the duration of the last search before the (long) log is listed again
@@ -191,7 +191,7 @@ class PostCommit:
             return state.version > 0  # the first commit itself is the whole state
         if self._last_version not in (None, state.version - 1):
             return False  # others commit too, and need the disk
-        return ambient.monotonic_s() - self._checksum_begun_s >= _CHECKSUM_SPACING_S
+        return ambient.monotonic_s() - self._checksum_begun_s >= CHECKSUM_SPACING_S
 
     def _work(self, state: TableState, txn_id: str | None, *, checkpoint: Step | None, checksum: bool) -> None:
         is_written = checkpoint is not None and self._done("checkpoint", checkpoint, state)

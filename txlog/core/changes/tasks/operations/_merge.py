@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from txlog.core.row_rules import Numbers
 
-_PAIRS_MAX = 1 << 26  # 16 bytes each, kept where a row of the table matches several source rows
+PAIRS_MAX = 1 << 26  # 16 bytes each, kept where a row of the table matches several source rows
 
 
 class MergeRows(CachesKeys):
@@ -89,7 +89,7 @@ class MergeRows(CachesKeys):
         if self._clauses.of["not matched by source"]:
             self._known = None
         self._keys_decide = source.is_by_keys and source.target_term is None and not conditions
-        self._pairs_left = _PAIRS_MAX
+        self._pairs_left = PAIRS_MAX
         self._places: dict[FileId, KeyPlaces] = {}
 
     def _conditions_on_target(self) -> set[str]:

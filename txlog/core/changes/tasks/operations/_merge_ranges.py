@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Pairs: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
 """Row numbers of the table, or of a batch of it, and the source rows paired with them."""
 
-_PAIRS_AT_ONCE = 1 << 17
+PAIRS_AT_ONCE = 1 << 17
 _BOUNDS = {"=": 3, ">": 1, ">=": 1, "<": 2, "<=": 2}  # bit 1: bounded below, bit 2: bounded above
 
 
@@ -98,8 +98,8 @@ def slice_pairs(
     last = np.cumsum(counts)
     firsts = begins - (last - counts)
     total = int(last[-1]) if len(last) else 0
-    for start in range(0, total, _PAIRS_AT_ONCE):
-        numbers = np.arange(start, min(start + _PAIRS_AT_ONCE, total))
+    for start in range(0, total, PAIRS_AT_ONCE):
+        numbers = np.arange(start, min(start + PAIRS_AT_ONCE, total))
         places = np.searchsorted(last, numbers, side="right")
         yield rows[places], others[firsts[places] + numbers]
 

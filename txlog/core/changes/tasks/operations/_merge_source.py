@@ -47,7 +47,7 @@ from txlog.errors import InvalidInputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PAIRS_AT_ONCE = 1 << 17
+PAIRS_AT_ONCE = 1 << 17
 _MANY_ROWS = 1000
 
 
@@ -140,8 +140,8 @@ class MergeSource(msgspec.Struct, frozen=True, dict=True):
         at = np.flatnonzero(found >= 0)
         is_repeated = self.is_repeated(found[at])
         single, several = at[~is_repeated], at[is_repeated]
-        for start in range(0, len(single), _PAIRS_AT_ONCE):
-            here = single[start : start + _PAIRS_AT_ONCE]
+        for start in range(0, len(single), PAIRS_AT_ONCE):
+            here = single[start : start + PAIRS_AT_ONCE]
             yield here, found[here]
         for places, sources in self.all_of_key(found[several]):
             yield several[places], sources

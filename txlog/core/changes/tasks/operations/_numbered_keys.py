@@ -23,9 +23,9 @@ from txlog.core.row_rules import KeyColumn, KeyIndex
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MANY_ROWS = 1 << 20
-_ROWS_AT_ONCE = 1 << 18
-_RANGES_MAX = 1 << 14
+MANY_ROWS = 1 << 20
+ROWS_AT_ONCE = 1 << 18
+RANGES_MAX = 1 << 14
 
 
 class NumberedKeys:
@@ -67,7 +67,7 @@ class NumberedKeys:
 
 def index_of(keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> KeyIndex | NumberedKeys:
     """The index that suits the keys of a source, none of which is null."""
-    if len(columns[0]) <= _MANY_ROWS or KeyIndex.suits(keys, columns):
+    if len(columns[0]) <= MANY_ROWS or KeyIndex.suits(keys, columns):
         return KeyIndex(keys, columns)
     secret = f"{ambient.uuid4()}{ambient.uuid4()}".encode()
     numbers = KeyNumbers([type_to_arrow(key.type) for key in keys], secret)
@@ -77,8 +77,8 @@ def index_of(keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> KeyIndex
 
 def numbers_in_parts(numbers: KeyNumbers, columns: Sequence[pa.Array]) -> KeyValues:
     """The numbers of keys without nulls, made in parts, because this copies text."""
-    starts = range(0, max(1, len(columns[0])), _ROWS_AT_ONCE)
-    parts = [numbers.of([column.slice(start, _ROWS_AT_ONCE) for column in columns])[0] for start in starts]
+    starts = range(0, max(1, len(columns[0])), ROWS_AT_ONCE)
+    parts = [numbers.of([column.slice(start, ROWS_AT_ONCE) for column in columns])[0] for start in starts]
     second = [part.second for part in parts if part.second is not None]
     return KeyValues(np.concatenate([part.numbers for part in parts]), np.concatenate(second) if second else None)
 
@@ -86,7 +86,7 @@ def numbers_in_parts(numbers: KeyNumbers, columns: Sequence[pa.Array]) -> KeyVal
 def _ranges(key: KeyColumn, column: pa.Array) -> KeyRanges:
     """Ranges with about equally many values each. As a Python list, the values would take much more memory."""
     order = pc.array_sort_indices(column)
-    step = -(-len(column) // _RANGES_MAX) or 1
+    step = -(-len(column) // RANGES_MAX) or 1
     places = [(start, min(start + step, len(column)) - 1) for start in range(0, len(column), step)]
     lows, highs = (column.take(order.take(pa.array(ends, pa.int64()))) for ends in zip(*places, strict=True))
     values = list(zip(lows.to_pylist(), highs.to_pylist(), strict=True))

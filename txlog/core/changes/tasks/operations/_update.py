@@ -27,7 +27,7 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_KEPT_MAX_BYTES = 32 << 20
+KEPT_MAX_BYTES = 32 << 20
 
 
 class UpdateSpec(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class UpdateRows(RowsOfCondition):
 
     def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
         """Keeps the condition's columns that new versions of rows need too, as far as memory allows."""
-        left_bytes = _KEPT_MAX_BYTES - self._kept_bytes  # approximately: two threads look into files
+        left_bytes = KEPT_MAX_BYTES - self._kept_bytes  # approximately: two threads look into files
         positions, values = self._condition.matches(rows, add, self._read_fields, left_bytes)
         self._kept_bytes += 0 if values is None else values.nbytes
         return MatchedRows(positions, values=values)
