@@ -13,10 +13,10 @@ import pyarrow as pa
 from txlog.core.format.schema import DataType
 from txlog.core.predicates.terms.tree import Value
 
-__all__ = ["Aggregate", "Call", "Make", "Operand"]
+__all__ = ["Aggregate", "AggregateCall", "AggregateOperand", "Make"]
 
 
-class Operand(msgspec.Struct, frozen=True):
+class AggregateOperand(msgspec.Struct, frozen=True):
     """An operand: duckdb's text, its type, and its value if it is a literal, or its values if it is an array of
     them."""
 
@@ -26,7 +26,7 @@ class Operand(msgspec.Struct, frozen=True):
     items: tuple[Value, ...] = ()
 
 
-class Call(msgspec.Struct, frozen=True):
+class AggregateCall(msgspec.Struct, frozen=True):
     """One of duckdb's aggregates. ``where`` is a condition of its own on the rows that it takes."""
 
     name: str
@@ -39,11 +39,11 @@ class Aggregate(msgspec.Struct, frozen=True):
     ``compute`` makes of arrays of them."""
 
     type: DataType
-    calls: tuple[Call, ...]
+    calls: tuple[AggregateCall, ...]
     text: str | tuple[str, ...] = "{0}"
     compute: Callable[..., pa.Array] | None = None
     call_types: tuple[DataType, ...] = ()
     """The types of the calls' values, which are the arguments of ``compute``."""
 
 
-Make = Callable[[Sequence[Operand]], "Aggregate | None"]
+Make = Callable[[Sequence[AggregateOperand]], "Aggregate | None"]

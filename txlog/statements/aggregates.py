@@ -28,7 +28,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.predicates.terms.tree import Value
 from txlog.core.predicates.terms.types import is_floating, is_integer, is_numeric, is_ordered
-from txlog.statements.aggregate_calls import Aggregate, Call, Make, Operand
+from txlog.statements.aggregate_calls import Aggregate, AggregateCall, AggregateOperand, Make
 from txlog.statements.duckdb_expressions import duckdb_type, literal, text_literal
 from txlog.statements.numeric_aggregates import NUMERIC_AGGREGATES
 
@@ -39,7 +39,7 @@ __all__ = [
     "RANKS",
     "WINDOW_VALUES",
     "Aggregate",
-    "Operand",
+    "AggregateOperand",
     "aggregate",
     "is_aggregate",
 ]
@@ -48,7 +48,7 @@ _DIGITS = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)
 _WIDE = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
 
 
-def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = False) -> Aggregate:
+def aggregate(name: str, operands: Sequence[AggregateOperand], *, ignores_nulls: bool = False) -> Aggregate:
     """The aggregate of this name. Raises ValueError for operands whose value would be another one."""
     name = ALIASES.get(name, name)
     if name not in AGGREGATES:
@@ -59,7 +59,7 @@ def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = F
         raise ValueError(f"{name}() takes {lowest if lowest == highest else f'{lowest} or more'} values in a query")
     if ignores_nulls and name not in ("first", "last", "any_value"):
         raise ValueError(f"{name}() does not support IGNORE NULLS")
-    found = make([*operands, Operand("", BOOLEAN, Value(True, BOOLEAN))] if ignores_nulls else operands)
+    found = make([*operands, AggregateOperand("", BOOLEAN, Value(True, BOOLEAN))] if ignores_nulls else operands)
     if found is None:
         types = ", ".join(type_name(operand.type) for operand in operands)
         raise ValueError(f"{name}() of {types} is not supported in a query: CAST it to a type that it takes")
@@ -69,37 +69,37 @@ def aggregate(name: str, operands: Sequence[Operand], *, ignores_nulls: bool = F
 def _same(name: str, fits: Callable[[DataType], bool]) -> Make:
     """An aggregate of duckdb with values of the operand's type."""
 
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         (operand,) = operands
-        return Aggregate(operand.type, (Call(name, (operand.text,)),)) if fits(operand.type) else None
+        return Aggregate(operand.type, (AggregateCall(name, (operand.text,)),)) if fits(operand.type) else None
 
     return make
 
 
-def _count(operands: Sequence[Operand]) -> Aggregate:
+def _count(operands: Sequence[AggregateOperand]) -> Aggregate:
     present = [
         each.text for each in operands if each.text != "*" and (each.literal is None or each.literal.value is None)
     ]
     if not present:
-        return Aggregate(LONG, (Call("count", ("*",)),))
+        return Aggregate(LONG, (AggregateCall("count", ("*",)),))
     if len(present) == 1:
-        return Aggregate(LONG, (Call("count", (present[0],)),))
+        return Aggregate(LONG, (AggregateCall("count", (present[0],)),))
     where = " AND ".join(f"{text} IS NOT NULL" for text in present)
-    return Aggregate(LONG, (Call("count", (f"({', '.join(present)})",), where),))
+    return Aggregate(LONG, (AggregateCall("count", (f"({', '.join(present)})",), where),))
 
 
-def _try_sum(operands: Sequence[Operand]) -> Aggregate | None:
+def _try_sum(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     """NULL for a sum beyond 64 bits; of decimals with at most 28 digits, whose sums have room."""
     (operand,) = operands
     if is_integer(operand.type):
-        return Aggregate(LONG, (Call("sum", (operand.text,)),), "TRY_CAST({0} AS BIGINT)")
+        return Aggregate(LONG, (AggregateCall("sum", (operand.text,)),), "TRY_CAST({0} AS BIGINT)")
     is_wide = isinstance(operand.type, Decimal) and operand.type.precision > _DIGITS.prec - 10
     return None if is_wide else _sum(operands)
 
 
-def _sum(operands: Sequence[Operand]) -> Aggregate | None:
+def _sum(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     (operand,) = operands
-    call = Call("sum", (operand.text,))
+    call = AggregateCall("sum", (operand.text,))
     match operand.type:
         case Decimal(precision, scale) if precision > _DIGITS.prec - 10:
             return _wide_sum(operand, Decimal(_DIGITS.prec, scale))
@@ -108,39 +108,39 @@ def _sum(operands: Sequence[Operand]) -> Aggregate | None:
         case kind if is_integer(kind):
             result = LONG
         case kind if is_floating(kind):
-            result, call = DOUBLE, Call("sum", (f"CAST({operand.text} AS DOUBLE)",))
+            result, call = DOUBLE, AggregateCall("sum", (f"CAST({operand.text} AS DOUBLE)",))
         case _:
             return None
     return Aggregate(result, (call,), f"CAST({{0}} AS {duckdb_type(result)})")
 
 
-def _wide_sum(operand: Operand, result: Decimal) -> Aggregate:
+def _wide_sum(operand: AggregateOperand, result: Decimal) -> Aggregate:
     """A sum that is an error if it may have more digits on the way: Spark adds in any order, and stops there."""
     text, kind = operand.text, duckdb_type(result)
     most = f"CAST('{decimal.Decimal(10**result.precision - 1).scaleb(-result.scale, _WIDE):f}' AS {kind})"
-    calls = [Call("sum", (text,), where) for where in ("", f"{text} > 0", f"{text} < 0")]
+    calls = [AggregateCall("sum", (text,), where) for where in ("", f"{text} > 0", f"{text} < 0")]
     is_beyond = f"coalesce({{1}} > {most}, false) OR coalesce({{2}} < -{most}, false)"
     error = f"CAST(error('a sum of decimals has more than 38 digits: CAST them to fewer') AS {kind})"
     return Aggregate(result, tuple(calls), f"CASE WHEN {is_beyond} THEN {error} ELSE CAST({{0}} AS {kind}) END")
 
 
-def _average(operands: Sequence[Operand]) -> Aggregate | None:
+def _average(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     (operand,) = operands
     if isinstance(operand.type, Decimal):
         return _decimal_average(operand, operand.type)
     if not is_numeric(operand.type):
         return None
-    return Aggregate(DOUBLE, (Call("avg", (f"CAST({operand.text} AS DOUBLE)",)),))
+    return Aggregate(DOUBLE, (AggregateCall("avg", (f"CAST({operand.text} AS DOUBLE)",)),))
 
 
-def _try_average(operands: Sequence[Operand]) -> Aggregate | None:
+def _try_average(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     """Of numbers whose average never overflows."""
     (operand,) = operands
     is_wide = isinstance(operand.type, Decimal) and operand.type.precision > _DIGITS.prec - 10
     return None if is_wide else _average(operands)
 
 
-def _decimal_average(operand: Operand, kind: Decimal) -> Aggregate:
+def _decimal_average(operand: AggregateOperand, kind: Decimal) -> Aggregate:
     """The quotient of the sum and the count: of 38 digits, as Spark computes it, and then of the result's."""
     total = Decimal(min(38, kind.precision + 10), kind.scale)
     result = Decimal(min(38, kind.precision + 4), min(38, kind.scale + 4))
@@ -154,7 +154,7 @@ def _decimal_average(operand: Operand, kind: Decimal) -> Aggregate:
     def compute(wholes: pa.Array, counts: pa.Array) -> pa.Array:
         return pa.array(map(average, wholes.to_pylist(), counts.to_pylist()), arrow_type)
 
-    calls = (Call("sum", (operand.text,)), Call("count", (operand.text,)))
+    calls = (AggregateCall("sum", (operand.text,)), AggregateCall("count", (operand.text,)))
     if kind.precision > _DIGITS.prec - 10:
         whole = _wide_sum(operand, total)
         return Aggregate(result, (*whole.calls, calls[1]), (str(whole.text), "{3}"), compute, (total, LONG))
@@ -162,50 +162,50 @@ def _decimal_average(operand: Operand, kind: Decimal) -> Aggregate:
 
 
 def _first(name: str) -> Make:
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         operand = operands[0]
         if len(operands) == 1:
-            return Aggregate(operand.type, (Call(name, (operand.text,)),))
+            return Aggregate(operand.type, (AggregateCall(name, (operand.text,)),))
         ignores = operands[1].literal
         if ignores is None or not isinstance(ignores.value, bool):
             raise ValueError(f"{name}() takes true or false as its second value")
         where = f"{operand.text} IS NOT NULL" if ignores.value else ""
-        return Aggregate(operand.type, (Call(name, (operand.text,), where),))
+        return Aggregate(operand.type, (AggregateCall(name, (operand.text,), where),))
 
     return make
 
 
 def _listed(name: str) -> Make:
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         (operand,) = operands
         kind = Array(operand.type)
-        call = Call("list", (operand.text,), f"{operand.text} IS NOT NULL")
+        call = AggregateCall("list", (operand.text,), f"{operand.text} IS NOT NULL")
         if name == "collect_set":
             if not is_ordered(operand.type):
                 return None
-            call = Call("list", (f"DISTINCT {operand.text}",), f"{operand.text} IS NOT NULL")
+            call = AggregateCall("list", (f"DISTINCT {operand.text}",), f"{operand.text} IS NOT NULL")
         return Aggregate(kind, (call,), f"coalesce({{0}}, CAST([] AS {duckdb_type(kind)}))")
 
     return make
 
 
-def _count_if(operands: Sequence[Operand]) -> Aggregate | None:
+def _count_if(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     (operand,) = operands
-    return Aggregate(LONG, (Call("count", ("*",), operand.text),)) if operand.type == BOOLEAN else None
+    return Aggregate(LONG, (AggregateCall("count", ("*",), operand.text),)) if operand.type == BOOLEAN else None
 
 
 def _by(name: str) -> Make:
     """The value in the row in which another one is the least or the greatest."""
 
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         value, order = operands
-        call = Call(name, (value.text, order.text))
+        call = AggregateCall(name, (value.text, order.text))
         return Aggregate(value.type, (call,)) if is_ordered(order.type) else None
 
     return make
 
 
-def _joined(operands: Sequence[Operand]) -> Aggregate | None:
+def _joined(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     value = operands[0]
     if value.type != STRING and not is_integer(value.type):
         return None
@@ -214,48 +214,50 @@ def _joined(operands: Sequence[Operand]) -> Aggregate | None:
         raise ValueError("listagg() takes a literal string as its separator")
     written = "'" + separator.value.replace("'", "''") + "'"
     text = value.text if value.type == STRING else f"CAST({value.text} AS VARCHAR)"
-    return Aggregate(STRING, (Call("string_agg", (text, written)),))
+    return Aggregate(STRING, (AggregateCall("string_agg", (text, written)),))
 
 
 def _is_boolean(data_type: DataType) -> bool:
     return data_type == BOOLEAN
 
 
-def _grouping(operands: Sequence[Operand]) -> Aggregate:
-    return Aggregate(Primitive("byte"), (Call("GROUPING", (operands[0].text,)),), "CAST({0} AS TINYINT)")
+def _grouping(operands: Sequence[AggregateOperand]) -> Aggregate:
+    return Aggregate(Primitive("byte"), (AggregateCall("GROUPING", (operands[0].text,)),), "CAST({0} AS TINYINT)")
 
 
-def _grouping_id(operands: Sequence[Operand]) -> Aggregate:
-    return Aggregate(LONG, (Call("GROUPING", tuple(each.text for each in operands)),), "CAST({0} AS BIGINT)")
+def _grouping_id(operands: Sequence[AggregateOperand]) -> Aggregate:
+    return Aggregate(LONG, (AggregateCall("GROUPING", tuple(each.text for each in operands)),), "CAST({0} AS BIGINT)")
 
 
-def _most_frequent(operands: Sequence[Operand]) -> Aggregate | None:
+def _most_frequent(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     """Of several that are equally frequent, the first by their order."""
     operand, order = operands[0], operands[1].literal if len(operands) > 1 else Value(True, BOOLEAN)
     if not is_ordered(operand.type):
         return None
     if is_floating(operand.type) and len(operands) == 1:
-        return Aggregate(operand.type, (Call("mode", (operand.text,)),))
+        return Aggregate(operand.type, (AggregateCall("mode", (operand.text,)),))
     if is_floating(operand.type) or order is None or not isinstance(order.value, bool):
         raise ValueError("mode() with an order takes true or false and values that are not floats")
     keys, counts = (f"{way}({{0}})" for way in ("map_keys", "map_values"))
     if not order.value:
         keys, counts = f"list_reverse({keys})", f"list_reverse({counts})"
-    calls = (Call("histogram", (operand.text,)),)
+    calls = (AggregateCall("histogram", (operand.text,)),)
     return Aggregate(operand.type, calls, f"list_extract({keys}, list_position({counts}, list_max({counts})))")
 
 
 def _extreme(name: str) -> Make:
     """``min`` and ``max``: of structs, by their fields in turn, where a null is the least."""
 
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         (operand,) = operands
         if not isinstance(operand.type, Struct):
             return _same(name, is_ordered)(operands)
         key = _sort_key(operand.text, operand.type)
         if key is None:
             return None
-        return Aggregate(operand.type, (Call(f"arg_{name}", (operand.text, key), f"{operand.text} IS NOT NULL"),))
+        return Aggregate(
+            operand.type, (AggregateCall(f"arg_{name}", (operand.text, key), f"{operand.text} IS NOT NULL"),)
+        )
 
     return make
 

@@ -15,18 +15,18 @@ import pyarrow as pa
 from txlog.core.format.schema import DOUBLE, LONG, Array, DataType, Decimal, type_to_arrow
 from txlog.core.predicates.terms.tree import Value
 from txlog.core.predicates.terms.types import is_integer, is_numeric
-from txlog.statements.aggregate_calls import Aggregate, Call, Make, Operand
+from txlog.statements.aggregate_calls import Aggregate, AggregateCall, AggregateOperand, Make
 
 __all__ = ["NUMERIC_AGGREGATES"]
 
-_HALF = Operand("", DOUBLE, Value(0.5, DOUBLE))
+_HALF = AggregateOperand("", DOUBLE, Value(0.5, DOUBLE))
 
 
 def _of_doubles(name: str) -> Make:
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         if not all(is_numeric(operand.type) for operand in operands):
             return None
-        return Aggregate(DOUBLE, (Call(name, tuple(f"CAST({each.text} AS DOUBLE)" for each in operands)),))
+        return Aggregate(DOUBLE, (AggregateCall(name, tuple(f"CAST({each.text} AS DOUBLE)" for each in operands)),))
 
     return make
 
@@ -41,7 +41,7 @@ def _of_lists(
         rows = zip(*(map(_numbers, each) for each in lists), strict=True)
         return pa.array([None if row[0] is None else function(*row) for row in rows], type_to_arrow(result))
 
-    calls = tuple(Call("list", (text,), where) for text in texts)
+    calls = tuple(AggregateCall("list", (text,), where) for text in texts)
     shown = tuple(f"{{{at}}}" for at in range(len(texts)))
     return Aggregate(result, calls, shown, compute, tuple(map(Array, types)))
 
@@ -53,7 +53,7 @@ def _numbers(values: Any) -> Any:
 # --- percentiles ------------------------------------------------------------------------------------------------
 
 
-def _percentile(operands: Sequence[Operand]) -> Aggregate | None:
+def _percentile(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     """``median(x)``, ``percentile(x, share)``, and with how often each value counts."""
     value, share = operands[0], operands[1] if len(operands) > 1 else _HALF
     shares = _shares(share)
@@ -62,7 +62,7 @@ def _percentile(operands: Sequence[Operand]) -> Aggregate | None:
     text = f"CAST({value.text} AS DOUBLE)"
     is_exact = is_integer(value.type) or isinstance(value.type, Decimal)
     if is_exact and len(operands) < 3 and not share.items:
-        return Aggregate(DOUBLE, (Call("quantile_cont", (text, f"CAST({shares[0]!r} AS DOUBLE)")),))
+        return Aggregate(DOUBLE, (AggregateCall("quantile_cont", (text, f"CAST({shares[0]!r} AS DOUBLE)")),))
 
     def find(values: Any, counts: Any = None) -> Any:
         if counts is not None and (counts < 0).any():
@@ -78,7 +78,7 @@ def _of_order(*, is_discrete: bool) -> Make:
     """``percentile_cont(share) WITHIN GROUP (ORDER BY x)``, or ``percentile_disc``; the last operand says whether the
     order is upwards."""
 
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         value, share, is_upwards = operands
         if is_upwards.literal is None or not is_numeric(value.type):
             return None
@@ -111,7 +111,7 @@ def _at(ordered: Any, share: float) -> float:
     return float(ordered[max(math.ceil(len(ordered) * share), 1) - 1])
 
 
-def _shares(share: Operand) -> list[float]:
+def _shares(share: AggregateOperand) -> list[float]:
     values = [each.value for each in share.items or filter(None, (share.literal,))]
     if not values or any(isinstance(each, (str, bytes, bool)) or each is None for each in values):
         raise ValueError("percentile() takes a literal number from 0 to 1, or an array of them")
@@ -121,11 +121,11 @@ def _shares(share: Operand) -> list[float]:
     return found
 
 
-def _type_of(share: Operand) -> DataType:
+def _type_of(share: AggregateOperand) -> DataType:
     return Array(DOUBLE, contains_null=False) if share.items else DOUBLE
 
 
-def _found(values: list[float] | None, share: Operand) -> Any:
+def _found(values: list[float] | None, share: AggregateOperand) -> Any:
     return values if share.items or values is None else values[0]
 
 
@@ -155,7 +155,7 @@ def _moment(power: int) -> Make:
             return math.sqrt(count) * third / math.sqrt(second * second * second)
         return count * fourth / (second * second) - 3.0
 
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         (value,) = operands
         text = f"CAST({value.text} AS DOUBLE)"
         return _of_lists([text], [DOUBLE], find, DOUBLE) if is_numeric(value.type) else None
@@ -166,7 +166,7 @@ def _moment(power: int) -> Make:
 def _mean_of_pairs(name: str) -> Make:
     """Of decimals, Spark's is a decimal."""
 
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         is_decimal = any(isinstance(operand.type, Decimal) for operand in operands)
         return None if is_decimal else _of_doubles(name)(operands)
 
@@ -176,20 +176,22 @@ def _mean_of_pairs(name: str) -> Make:
 def _line(name: str) -> Make:
     """The slope of the line through the pairs, or where it begins: null if all have one place."""
 
-    def make(operands: Sequence[Operand]) -> Aggregate | None:
+    def make(operands: Sequence[AggregateOperand]) -> Aggregate | None:
         if not all(is_numeric(operand.type) for operand in operands):
             return None
         texts = tuple(f"CAST({each.text} AS DOUBLE)" for each in operands)
-        return Aggregate(DOUBLE, (Call(name, texts), Call("regr_sxx", texts)), "CASE WHEN {1} <> 0 THEN {0} END")
+        return Aggregate(
+            DOUBLE, (AggregateCall(name, texts), AggregateCall("regr_sxx", texts)), "CASE WHEN {1} <> 0 THEN {0} END"
+        )
 
     return make
 
 
-def _count_of_pairs(operands: Sequence[Operand]) -> Aggregate | None:
+def _count_of_pairs(operands: Sequence[AggregateOperand]) -> Aggregate | None:
     if not all(is_numeric(operand.type) for operand in operands):
         return None
     where = " AND ".join(f"{operand.text} IS NOT NULL" for operand in operands)
-    return Aggregate(LONG, (Call("count", ("*",), where),))
+    return Aggregate(LONG, (AggregateCall("count", ("*",), where),))
 
 
 NUMERIC_AGGREGATES: dict[str, tuple[int, int | None, Make]] = {

@@ -55,13 +55,13 @@ from txlog.statements.aggregates import (
     RANKS,
     WINDOW_VALUES,
     Aggregate,
-    Operand,
+    AggregateOperand,
     aggregate,
     is_aggregate,
 )
 from txlog.statements.duckdb_expressions import duckdb_type, identifier, native, text_literal
 from txlog.statements.query_pivot import pivoted
-from txlog.statements.query_scope import Column, QueryScope, Relation, Rows, column_key
+from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, Relation, column_key
 from txlog.statements.query_select import SelectList
 from txlog.statements.query_tree import (
     Unsupported,
@@ -119,7 +119,7 @@ class BoundQuery(msgspec.Struct, frozen=True):
     conditions: Mapping[str, Sequence[str]]
 
 
-_Common = Mapping[str, tuple[str, "Rows"]]
+_Common = Mapping[str, tuple[str, "QueryRows"]]
 
 
 def bind_query(
@@ -189,7 +189,7 @@ class Binder:
 
     # --- queries ------------------------------------------------------------------------------------------------
 
-    def query(self, node: Any, outer: QueryScope | None, common: _Common) -> Rows:
+    def query(self, node: Any, outer: QueryScope | None, common: _Common) -> QueryRows:
         """Any query. ``common`` are those that WITH names."""
         match node:
             case exp.Select():
@@ -218,12 +218,12 @@ class Binder:
             if len(names) not in (0, len(rows.columns)):
                 raise wrong_query(f"{each.alias} has {len(rows.columns)} columns, and {len(names)} names for them")
             if names:
-                rows = Rows(rows.text, tuple(zip(names, (kind for _, kind in rows.columns), strict=True)))
+                rows = QueryRows(rows.text, tuple(zip(names, (kind for _, kind in rows.columns), strict=True)))
             self.common.append(f"q{len(self.common)} AS ({rows.text})")
             known[fold_name(each.alias)] = (f"q{len(self.common) - 1}", rows)
         return known
 
-    def values(self, node: exp.Values, outer: QueryScope | None) -> Rows:
+    def values(self, node: exp.Values, outer: QueryScope | None) -> QueryRows:
         """Rows of literals. The types of a column have one in common."""
         takes(node, "expressions", "alias")
         rows = [
@@ -242,9 +242,9 @@ class Binder:
         names = ", ".join(f"c{at}" for at in range(len(types)))
         rows_text = ", ".join(f"({', '.join(row)})" for row in zip(*texts, strict=True))
         text = f"SELECT {names} FROM (VALUES {rows_text}) AS {self.alias()}({names})"
-        return Rows(text, tuple((f"col{at}", kind) for at, kind in enumerate(types, 1)))
+        return QueryRows(text, tuple((f"col{at}", kind) for at, kind in enumerate(types, 1)))
 
-    def set_operation(self, node: Any, outer: QueryScope | None, common: _Common) -> Rows:
+    def set_operation(self, node: Any, outer: QueryScope | None, common: _Common) -> QueryRows:
         takes(node, "this", "expression", "distinct", *_MODIFIERS)
         sides = [self.query(side, outer, common) for side in (node.this, node.expression)]
         counts = [len(side.columns) for side in sides]
@@ -260,10 +260,10 @@ class Binder:
         columns = tuple((name, kind) for (name, _), kind in zip(sides[0].columns, types, strict=True))
         whole = f"({texts[0]}) {word}{'' if is_distinct else ' ALL'} ({texts[1]})"
         names = ", ".join(f"c{at}" for at in range(len(types)))
-        rows = Rows(f"SELECT {names} FROM ({whole}) AS {self.alias()}", columns)
+        rows = QueryRows(f"SELECT {names} FROM ({whole}) AS {self.alias()}", columns)
         return self.ordered(node, rows, outer) if any(node.args.get(each) for each in _MODIFIERS[:3]) else rows
 
-    def converted(self, rows: Rows, types: Sequence[DataType], *, is_distinct: bool) -> str:
+    def converted(self, rows: QueryRows, types: Sequence[DataType], *, is_distinct: bool) -> str:
         if [kind for _, kind in rows.columns] == list(types) and not (is_distinct and any(map(is_floating, types))):
             return rows.text
         alias, scope = self.alias(), self.scope(None)
@@ -275,14 +275,14 @@ class Binder:
             texts.append(f"{as_group(text, kind) if is_distinct else text} AS c{at}")
         return f"SELECT {', '.join(texts)} FROM ({rows.text}) AS {alias}"
 
-    def ordered(self, node: exp.Expression, rows: Rows, outer: QueryScope | None) -> Rows:
+    def ordered(self, node: exp.Expression, rows: QueryRows, outer: QueryScope | None) -> QueryRows:
         """The rows with the ORDER BY, LIMIT and OFFSET of a node around them."""
         alias, scope = self.alias(), self.scope(outer)
         scope.relations = [rows.relation(alias, "")]
         columns = scope.relations[0].columns
         order = self.order(node.args.get("order"), scope, columns)
         names = ", ".join(column.text for column in columns)
-        return Rows(f"SELECT {names} FROM ({rows.text}) AS {alias}{order}{self.limit(node)}", rows.columns)
+        return QueryRows(f"SELECT {names} FROM ({rows.text}) AS {alias}{order}{self.limit(node)}", rows.columns)
 
     def common_type(self, types: Sequence[DataType], what: str) -> DataType:
         kind: DataType | None = types[0]
@@ -312,7 +312,7 @@ class Binder:
                     schema = self.tables[table]
                     numbers = [f"c{at}" for at in range(len(schema.fields))] if repeated_in_other_case(schema) else []
                     columns = [
-                        Column(
+                        QueryColumn(
                             names[at] if at < len(names) else field.name,
                             field.type,
                             f"{alias}.{numbers[at] if numbers else identifier(field.name)}",
@@ -356,7 +356,9 @@ class Binder:
         name, names = relation.alias, []
         for pivot in node.args["pivots"]:
             columns = ", ".join(f"{column.text} AS c{at}" for at, column in enumerate(relation.columns))
-            rows = Rows(f"SELECT {columns} FROM {text}", tuple((each.name, each.type) for each in relation.columns))
+            rows = QueryRows(
+                f"SELECT {columns} FROM {text}", tuple((each.name, each.type) for each in relation.columns)
+            )
             rows = pivoted(self, pivot, rows, name, outer, common)
             named, alias = pivot.args.get("alias"), self.alias()
             name = "" if named is None or named.this is None else str(named.this.this)
@@ -364,14 +366,14 @@ class Binder:
             text, relation = f"({rows.text}) AS {alias}", rows.relation(alias, name, names)
         return text, relation
 
-    def numbers(self, node: exp.Expression) -> Rows:
+    def numbers(self, node: exp.Expression) -> QueryRows:
         """``range(end)``, ``range(start, end, step)``."""
         scope = self.scope(None)
         bounds = [self.bound(each, scope) for each in node.expressions]
         whole = [each.value for each in bounds if isinstance(each, Value) and type(each.value) is int]
         if len(whole) != len(bounds) or not 1 <= len(bounds) <= 3:
             raise Unsupported("range() takes one to three literal whole numbers in a query")
-        return Rows(f"SELECT range AS c0 FROM range({', '.join(map(str, whole))})", (("id", LONG),))
+        return QueryRows(f"SELECT range AS c0 FROM range({', '.join(map(str, whole))})", (("id", LONG),))
 
     def from_items(self, node: exp.Select, outer: QueryScope | None, common: _Common) -> tuple[str, QueryScope]:
         scope = self.scope(outer)
@@ -430,18 +432,18 @@ class Binder:
         without_row = [*(left if side in ("RIGHT", "FULL") else ()), *([right] if side in ("LEFT", "FULL") else ())]
         self._optional |= {_alias_of(column) for each in without_row for column in each.columns[:1]}
 
-    def pair(self, name: str, left: Sequence[Column], relation: Relation, scope: QueryScope) -> str:
+    def pair(self, name: str, left: Sequence[QueryColumn], relation: Relation, scope: QueryScope) -> str:
         """The condition that a column of USING is equal on both sides."""
         sides = [column_named(name, left), column_named(name, relation.columns)]
         held = self.scope(None)
         ends = [held.find((held.hold(each.name, each.type, each.text),)) for each in sides]
         return self.text(self.checked(lambda: compare("=", *ends)), held)
 
-    def merged(self, name: str, left: Sequence[Column], relation: Relation, word: str) -> Column:
+    def merged(self, name: str, left: Sequence[QueryColumn], relation: Relation, word: str) -> QueryColumn:
         one, other = column_named(name, left), column_named(name, relation.columns)
         if word == "FULL JOIN":
             kind = self.common_type([one.type, other.type], f"column {name} of USING")
-            return Column(one.name, kind, f"CAST(coalesce({one.text}, {other.text}) AS {duckdb_type(kind)})")
+            return QueryColumn(one.name, kind, f"CAST(coalesce({one.text}, {other.text}) AS {duckdb_type(kind)})")
         return other if word == "RIGHT JOIN" else one
 
     def lateral_view(self, node: exp.Lateral, scope: QueryScope) -> str:
@@ -521,20 +523,20 @@ class Binder:
             raise wrong_query(f"a function makes {len(columns)} columns, and {len(names)} names are given")
         alias = self.alias()
         parts = ", ".join(f"unnest({each}) AS c{at}" for at, each in enumerate(lists))
-        rows = Rows(f"SELECT {parts}", tuple(columns))
+        rows = QueryRows(f"SELECT {parts}", tuple(columns))
         text = f" CROSS JOIN LATERAL (SELECT {values}) AS {given} CROSS JOIN LATERAL ({rows.text}) AS {alias}"
         return text, rows.relation(alias, table, names)
 
-    def rows_of(self, node: Any, outer: QueryScope | None) -> Rows:
+    def rows_of(self, node: Any, outer: QueryScope | None) -> QueryRows:
         """What a function in FROM makes, as a query."""
         text, relation = self.generated(node, outer or self.scope(None), (), "", is_outer=False)
         listed = ", ".join(f"{each.text} AS c{at}" for at, each in enumerate(relation.columns))
         columns = tuple((each.name, each.type) for each in relation.columns)
-        return Rows(f"SELECT {listed} FROM (SELECT 1) AS {self.alias()}{text}", columns)
+        return QueryRows(f"SELECT {listed} FROM (SELECT 1) AS {self.alias()}{text}", columns)
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
-    def select(self, node: exp.Select, outer: QueryScope | None, common: _Common) -> Rows:
+    def select(self, node: exp.Select, outer: QueryScope | None, common: _Common) -> QueryRows:
         takes(
             node,
             *("expressions", "from_", "from", "joins", "laterals", "where", "group", "having", "distinct", "windows"),
@@ -569,7 +571,7 @@ class Binder:
             found += relation.columns
         return text, found
 
-    def order(self, node: Any, scope: QueryScope, columns: Sequence[Column]) -> str:
+    def order(self, node: Any, scope: QueryScope, columns: Sequence[QueryColumn]) -> str:
         """ORDER BY, which may name the query's own columns by their numbers."""
         if node is None:
             return ""
@@ -580,7 +582,7 @@ class Binder:
             given = [exp.Ordered(this=exp.Literal.number(at), **parts) for at in range(1, len(columns) + 1)]
         return f" ORDER BY {', '.join(self.sort_key(each, scope, columns) for each in given)}"
 
-    def sort_key(self, node: Any, scope: QueryScope, columns: Sequence[Column] = ()) -> str:
+    def sort_key(self, node: Any, scope: QueryScope, columns: Sequence[QueryColumn] = ()) -> str:
         takes(node, "this", "desc", "nulls_first")
         number = ordinal_of(node.this)
         if number is not None and columns:
@@ -613,12 +615,12 @@ class Binder:
 
     # --- expressions --------------------------------------------------------------------------------------------
 
-    def value(self, node: Any, scope: QueryScope) -> Column:
+    def value(self, node: Any, scope: QueryScope) -> QueryColumn:
         """A value: duckdb's text and the type."""
-        if isinstance(node, Column):
+        if isinstance(node, QueryColumn):
             return node
         bound = self.bound(node, scope)
-        return Column("", bound.type, self.text(bound, scope))
+        return QueryColumn("", bound.type, self.text(bound, scope))
 
     def bound(self, node: Any, scope: QueryScope) -> Expression:
         """The bound expression, in which the values of several rows and of other queries are columns."""
@@ -711,7 +713,7 @@ class Binder:
             return None
         return exp.column(exp.to_identifier(scope.hold(found.name, found.type, found.text), quoted=True))
 
-    def computed(self, node: Any, scope: QueryScope) -> Column | None:
+    def computed(self, node: Any, scope: QueryScope) -> QueryColumn | None:
         if scope.groups is not None and not _names_an_alias(node, scope):
             group = scope.groups.get(self.canonical(node, scope))
             if group is not None:
@@ -728,7 +730,7 @@ class Binder:
             case exp.Exists():
                 takes(node, "this")
                 rows = self.query(node.this, scope, scope.common)
-                return Column("exists()", BOOLEAN, f"(EXISTS ({rows.text}))")
+                return QueryColumn("exists()", BOOLEAN, f"(EXISTS ({rows.text}))")
             case exp.In() if node.args.get("query") is not None:
                 return self.membership(node, scope)
         return None
@@ -755,13 +757,13 @@ class Binder:
 
         return str(node.transform(change).sql(dialect="spark"))
 
-    def scalar_query(self, node: Any, scope: QueryScope) -> Column:
+    def scalar_query(self, node: Any, scope: QueryScope) -> QueryColumn:
         rows = self.query(node, scope, scope.common)
         if len(rows.columns) != 1:
             raise wrong_query(f"a query in place of a value has one column, not {len(rows.columns)}")
-        return Column("scalarsubquery()", rows.columns[0][1], f"({rows.text})")
+        return QueryColumn("scalarsubquery()", rows.columns[0][1], f"({rows.text})")
 
-    def membership(self, node: exp.In, scope: QueryScope) -> Column:
+    def membership(self, node: exp.In, scope: QueryScope) -> QueryColumn:
         takes(node, "this", "query")
         operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         given = [self.bound(each, scope) for each in operands]
@@ -774,7 +776,7 @@ class Binder:
         texts = [self.text(convert(value, kind), scope) for value, kind in zip(given, types, strict=True)]
         found = self.converted(rows, types, is_distinct=False)
         if len(texts) == 1:
-            return Column("in()", BOOLEAN, f"({texts[0]} IN ({found}))")
+            return QueryColumn("in()", BOOLEAN, f"({texts[0]} IN ({found}))")
         # duckdb's own IN has NULL where one part differs and another is NULL; Spark has false, as `=` and AND say.
         if any(
             map(_is_of_several_rows, node.this.walk(prune=lambda each: isinstance(each, exp.Query)))
@@ -783,11 +785,11 @@ class Binder:
         alias, names = self.alias(), [f"{self.prefix}c{at}" for at in range(len(texts))]
         equal = " AND ".join(f"{text} = {alias}.{name}" for text, name in zip(texts, names, strict=True))
         value = f"CASE WHEN bool_or({equal}) THEN true WHEN bool_or(({equal}) IS NULL) THEN NULL ELSE false END"
-        return Column("in()", BOOLEAN, f"(SELECT {value} FROM ({found}) AS {alias}({', '.join(names)}))")
+        return QueryColumn("in()", BOOLEAN, f"(SELECT {value} FROM ({found}) AS {alias}({', '.join(names)}))")
 
     # --- several rows -------------------------------------------------------------------------------------------
 
-    def aggregate(self, node: Any, scope: QueryScope, over: str = "") -> Column:
+    def aggregate(self, node: Any, scope: QueryScope, over: str = "") -> QueryColumn:
         """The value of an aggregate, or with ``over`` of one as a window function."""
         name, call, where, order, ignores = taken_apart(node)
         inner = scope if over or name in _OF_SETS else scope.base
@@ -807,11 +809,11 @@ class Binder:
         operands = [self.operand(each, inner) for each in given]
         if is_of_order:
             is_upwards = not order.expressions[0].args.get("desc")
-            operands.append(Operand("", BOOLEAN, Value(is_upwards, BOOLEAN)))
+            operands.append(AggregateOperand("", BOOLEAN, Value(is_upwards, BOOLEAN)))
         if name == "grouping_id" and not operands:
-            operands = [Operand(each.text, each.type) for each in (scope.groups or {}).values()]
+            operands = [AggregateOperand(each.text, each.type) for each in (scope.groups or {}).values()]
         if distinct is not None or name == "collect_set":
-            operands = [Operand(as_group(each.text, each.type), each.type, each.literal) for each in operands]
+            operands = [AggregateOperand(as_group(each.text, each.type), each.type, each.literal) for each in operands]
         try:
             found = aggregate(name, operands, ignores_nulls=ignores)
         except ValueError as error:
@@ -823,7 +825,7 @@ class Binder:
             sorting = self.order(order, inner, ())
         shape = _Shape("" if where is None else condition, sorting, over, is_distinct=distinct is not None)
         shown = node if is_of_order and isinstance(node, exp.WithinGroup) else call
-        return Column(result_name(shown), found.type, self.shaped(found, shape))
+        return QueryColumn(result_name(shown), found.type, self.shaped(found, shape))
 
     def only_key(self, name: str, order: Any) -> list[Any]:
         """What WITHIN GROUP orders by."""
@@ -832,12 +834,12 @@ class Binder:
             raise Unsupported(f"{name}() without WITHIN GROUP (ORDER BY one value) is not supported")
         return [keys[0].this]
 
-    def operand(self, node: Any, scope: QueryScope) -> Operand:
+    def operand(self, node: Any, scope: QueryScope) -> AggregateOperand:
         if isinstance(node, exp.Star):
-            return Operand("*", LONG)
+            return AggregateOperand("*", LONG)
         bound = self.bound(node, scope)
         whole = bound if isinstance(bound, Value) else None
-        return Operand(self.text(bound, scope), bound.type, whole, _items_of(bound))
+        return AggregateOperand(self.text(bound, scope), bound.type, whole, _items_of(bound))
 
     def shaped(self, found: Aggregate, shape: _Shape) -> str:
         texts = []
@@ -852,7 +854,7 @@ class Binder:
         values = [text.format(*texts) for text in found.text]
         return self.call(found.compute, values, found.call_types, found.type)
 
-    def window(self, node: exp.Window, scope: QueryScope) -> Column:
+    def window(self, node: exp.Window, scope: QueryScope) -> QueryColumn:
         node = with_named_window(node, scope.windows)
         takes(node, "this", "partition_by", "order", "spec", "over")
         partition = [self.value(each, scope) for each in node.args.get("partition_by") or ()]
@@ -867,7 +869,7 @@ class Binder:
             if not keys or where is not None or ignores:
                 raise wrong_query(f"{name}() needs ORDER BY in its window")
             texts = [self.value(each, scope).text for each in call.expressions]
-            return Column(
+            return QueryColumn(
                 result_name(call), RANKS[name], f"CAST({name}({', '.join(texts)}){over} AS {duckdb_type(RANKS[name])})"
             )
         if name in WINDOW_VALUES:
@@ -876,7 +878,7 @@ class Binder:
             raise Unsupported(f"the window function {name}() is not supported in a query")
         return self.aggregate(node.this, scope, over)
 
-    def window_value(self, name: str, call: Any, scope: QueryScope, over: str, *, ignores: bool) -> Column:
+    def window_value(self, name: str, call: Any, scope: QueryScope, over: str, *, ignores: bool) -> QueryColumn:
         operand, *rest = [self.bound(each, scope) for each in call.expressions]
         texts = [self.text(operand, scope)]
         is_offset = name in ("lag", "lead")
@@ -894,7 +896,7 @@ class Binder:
             texts.append(self.text(each, scope))
         name = {"first": "first_value", "any_value": "first_value", "last": "last_value"}.get(name, name)
         text = f"{name}({', '.join(texts)}{' IGNORE NULLS' if ignores else ''}){over}"
-        return Column(result_name(call), operand.type, text)
+        return QueryColumn(result_name(call), operand.type, text)
 
     def frame(self, node: exp.WindowSpec, order: Any, scope: QueryScope) -> str:
         takes(node, "kind", "start", "start_side", "end", "end_side")
@@ -934,7 +936,7 @@ def _is_of_several_rows(node: Any) -> bool:
     return isinstance(node, exp.Window) or (isinstance(node, exp.Anonymous) and is_aggregate(str(node.this).lower()))
 
 
-def _alias_of(column: Column) -> str:
+def _alias_of(column: QueryColumn) -> str:
     return column.text.partition(".")[0]
 
 

@@ -17,13 +17,13 @@ from txlog.core.predicates.terms.tree import Expression, Value
 from txlog.core.predicates.terms.types import is_numeric
 from txlog.statements.aggregates import is_aggregate
 from txlog.statements.duckdb_expressions import text_literal
-from txlog.statements.query_scope import Column, QueryScope, Rows
+from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope
 from txlog.statements.query_tree import Unsupported, has_aggregate, takes, without_parentheses, wrong_query
 from txlog.statements.result_names import result_name
 
 __all__ = ["pivoted"]
 
-_Common = Mapping[str, tuple[str, Rows]]
+_Common = Mapping[str, tuple[str, QueryRows]]
 _SOURCE = "pivot'"
 _BY_THE_FIRST = ("first", "first_value", "last", "last_value", "any_value")
 _PARTS = ("expressions", "fields", "unpivot", "include_nulls", "alias")
@@ -34,10 +34,10 @@ _OF_THE_PARSER = (
 """How sqlglot would name the columns."""
 
 
-class Binder(Protocol):
+class ReadsQueries(Protocol):
     """What reads queries and expressions: `query_binder` has it."""
 
-    def query(self, node: Any, outer: QueryScope | None, common: _Common) -> Rows: ...
+    def query(self, node: Any, outer: QueryScope | None, common: _Common) -> QueryRows: ...
 
     def scope(self, outer: QueryScope | None) -> QueryScope: ...
 
@@ -50,7 +50,9 @@ class Binder(Protocol):
     def common_type(self, types: Sequence[DataType], what: str) -> DataType: ...
 
 
-def pivoted(binder: Binder, node: exp.Pivot, rows: Rows, name: str, outer: QueryScope | None, common: _Common) -> Rows:
+def pivoted(
+    binder: ReadsQueries, node: exp.Pivot, rows: QueryRows, name: str, outer: QueryScope | None, common: _Common
+) -> QueryRows:
     """The rows of ``PIVOT (...)`` or ``UNPIVOT (...)`` behind a relation with these rows and this name.
 
     Raises:
@@ -85,7 +87,7 @@ def _named(node: Any) -> tuple[str, Any]:
     return str(alias.this), node.this
 
 
-def _left(nodes: Sequence[Any], scope: QueryScope) -> list[Column]:
+def _left(nodes: Sequence[Any], scope: QueryScope) -> list[QueryColumn]:
     """The columns of the relation that none of these expressions names."""
     named = [tuple(str(part.this) for part in each.parts) for node in nodes for each in node.find_all(exp.Column)]
     used = {scope.column(path)[0].text for path in named}
@@ -104,7 +106,7 @@ def _select(items: Sequence[Any], source: str, groups: Sequence[Any]) -> exp.Sel
 
 
 class _Pivot:
-    def __init__(self, binder: Binder, node: exp.Pivot, field: exp.In, scope: QueryScope) -> None:
+    def __init__(self, binder: ReadsQueries, node: exp.Pivot, field: exp.In, scope: QueryScope) -> None:
         self.binder, self.scope = binder, scope
         self.keys = _listed(field.this)
         self.aggregates = [_named(each) for each in node.expressions]
@@ -115,7 +117,7 @@ class _Pivot:
             if not has_aggregate(aggregate):
                 raise wrong_query(f"PIVOT takes aggregates, and {result_name(aggregate)} is not one")
 
-    def rows(self, source: Rows, name: str, outer: QueryScope | None, common: _Common) -> Rows:
+    def rows(self, source: QueryRows, name: str, outer: QueryScope | None, common: _Common) -> QueryRows:
         """As in Spark, numbers are first computed for each value, so that a value without rows has null, ``count(*)``
         included; other types are computed from the rows that have the value."""
         common = {**common, _SOURCE: (f"({source.text})", source)}
@@ -229,7 +231,7 @@ def _equal(keys: Sequence[Any], values: Sequence[Any]) -> Any:
     return found
 
 
-def _unpivoted(binder: Binder, node: exp.Pivot, field: exp.In, rows: Rows, scope: QueryScope) -> Rows:
+def _unpivoted(binder: ReadsQueries, node: exp.Pivot, field: exp.In, rows: QueryRows, scope: QueryScope) -> QueryRows:
     """For each row, one of each part of the list: its name, and its values."""
     name = str(field.this.name)
     names = [str(each.name) for given in node.expressions for each in _listed(given)]
@@ -257,4 +259,4 @@ def _unpivoted(binder: Binder, node: exp.Pivot, field: exp.In, rows: Rows, scope
         present = " OR ".join(f"c{at} IS NOT NULL" for at in range(len(kept) + 1, len(items)))
         same = ", ".join(f"c{at}" for at in range(len(items)))
         whole = f"SELECT {same} FROM ({whole}) AS {binder.alias()} WHERE {present}"
-    return Rows(whole, tuple(columns))
+    return QueryRows(whole, tuple(columns))

@@ -20,10 +20,10 @@ from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Path, Reference
 from txlog.errors import InvalidInputError
 
-__all__ = ["Column", "QueryScope", "Relation", "Rows", "column_key"]
+__all__ = ["QueryColumn", "QueryRows", "QueryScope", "Relation", "column_key"]
 
 
-class Column(msgspec.Struct, frozen=True):
+class QueryColumn(msgspec.Struct, frozen=True):
     """A column as the query names it, its type, and duckdb's text for it. ``metadata`` is that of a table's column."""
 
     name: str
@@ -36,10 +36,10 @@ class Relation(msgspec.Struct, frozen=True):
     """What FROM names: a table or a query, with its alias."""
 
     alias: str
-    columns: tuple[Column, ...]
+    columns: tuple[QueryColumn, ...]
 
 
-class Rows(msgspec.Struct, frozen=True):
+class QueryRows(msgspec.Struct, frozen=True):
     """A query of duckdb, whose columns are ``c0``, ``c1``, ..., with their names and types."""
 
     text: str
@@ -48,7 +48,7 @@ class Rows(msgspec.Struct, frozen=True):
     def relation(self, alias: str, name: str, names: Sequence[str] = ()) -> Relation:
         """The rows as a relation of FROM, with other names for its first columns."""
         columns = [
-            Column(names[at] if at < len(names) else known, data_type, f"{alias}.c{at}")
+            QueryColumn(names[at] if at < len(names) else known, data_type, f"{alias}.c{at}")
             for at, (known, data_type) in enumerate(self.columns)
         ]
         return Relation(name, tuple(columns))
@@ -75,7 +75,7 @@ class QueryScope:
     def __init__(
         self,
         relations: Sequence[Relation] = (),
-        merged: Sequence[Column] = (),
+        merged: Sequence[QueryColumn] = (),
         *,
         zone: str,
         now: datetime.datetime,
@@ -85,13 +85,13 @@ class QueryScope:
         self.merged = list(merged)
         self.zone, self.now, self.outer = zone, now, outer
         self.base = self
-        self.groups: Mapping[str, Column] | None = None
-        self.aliases: dict[str, Column] = {}
+        self.groups: Mapping[str, QueryColumn] | None = None
+        self.aliases: dict[str, QueryColumn] = {}
         self.aliases_first = False
         self.has_sets = False
         self.common: Mapping[str, Any] = {}
         self.windows: Mapping[str, Any] = {}
-        self.held: dict[str, Column] = {}
+        self.held: dict[str, QueryColumn] = {}
         self.texts: dict[str, str] = {}
         self.types: dict[str, DataType] = {}
         self.lacks_a_name = False
@@ -102,13 +102,13 @@ class QueryScope:
         found.groups, found.common, found.windows = self.groups, self.common, self.windows
         return found
 
-    def grouped(self, groups: Mapping[str, Column]) -> QueryScope:
+    def grouped(self, groups: Mapping[str, QueryColumn]) -> QueryScope:
         """The scope of what a group has."""
         found = self.copy()
         found.base, found.groups = self, groups
         return found
 
-    def naming(self, columns: Sequence[Column], *, first: bool) -> QueryScope:
+    def naming(self, columns: Sequence[QueryColumn], *, first: bool) -> QueryScope:
         """The same with the query's own columns, as far as each is the only one of its name."""
         found = self.copy()
         names = Counter(fold_name(column.name) for column in columns)
@@ -128,7 +128,7 @@ class QueryScope:
         (_, *fields), data_type = resolve((column.name, *rest), whole)
         return Reference((self._key(column), *fields), data_type)
 
-    def column(self, path: Path) -> tuple[Column, Path]:
+    def column(self, path: Path) -> tuple[QueryColumn, Path]:
         """The column that a name begins with, and the fields that follow."""
         if path[0] in self.held:
             return self.held[path[0]], path[1:]
@@ -146,7 +146,7 @@ class QueryScope:
         known = ", ".join(column.name for column in self.visible())
         raise InvalidInputError(f"there is no column {path_text(path)}: there are {known or 'none'}")
 
-    def _own(self, path: Path) -> tuple[Column, Path] | None:
+    def _own(self, path: Path) -> tuple[QueryColumn, Path] | None:
         alias = self.aliases.get(fold_name(path[0]))
         if alias is not None and self.aliases_first and len(path) == 1:
             return alias, ()
@@ -169,18 +169,18 @@ class QueryScope:
             return None if alias is None else (alias, path[1:])
         return column, rest
 
-    def visible(self) -> Iterator[Column]:
+    def visible(self) -> Iterator[QueryColumn]:
         """All columns that need no table's name, in the order of ``*``."""
         return itertools.chain.from_iterable(self._visible())
 
-    def _visible(self) -> Iterator[Sequence[Column]]:
+    def _visible(self) -> Iterator[Sequence[QueryColumn]]:
         """The same, by where they come from."""
         yield self.merged
         names = {fold_name(column.name) for column in self.merged}
         for relation in self.relations:
             yield [column for column in relation.columns if fold_name(column.name) not in names]
 
-    def _key(self, column: Column) -> str:
+    def _key(self, column: QueryColumn) -> str:
         key = column.name
         while self.texts.get(key, column.text) != column.text:
             key = f"{key}'"
@@ -192,7 +192,7 @@ class QueryScope:
         taken = {fold_name(column.name) for column in self.visible()}
         while name in self.held or fold_name(name) in taken:
             name += "'"
-        self.held[name] = Column(name, data_type, text)
+        self.held[name] = QueryColumn(name, data_type, text)
         return name
 
 
@@ -201,7 +201,7 @@ def column_key(text: str) -> str:
     return f"`{text}`"
 
 
-def _one_of(relations: Iterable[Sequence[Column]], name: str, path: Path) -> Column | None:
+def _one_of(relations: Iterable[Sequence[QueryColumn]], name: str, path: Path) -> QueryColumn | None:
     """The column of this name, which a table has by the letter if it has several that differ in case. Raises
     InvalidInputError if it may be one of several."""
     fits = ([columns[at] for at in places_by_name(each.name for each in columns)(name)] for columns in relations)

@@ -13,23 +13,23 @@ from sqlglot import exp
 from txlog.core.format.schema import DataType, Struct, fold_name, places_by_name
 from txlog.core.predicates.terms.tree import Expression
 from txlog.errors import InvalidInputError
-from txlog.statements.query_scope import Column, QueryScope, Rows, column_key
+from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, column_key
 from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
 from txlog.statements.result_names import Known, result_name
 
 __all__ = ["SelectList"]
 
 
-class Binder(Protocol):
+class WritesExpressions(Protocol):
     """What writes the expressions: `query_binder` has it."""
 
-    def value(self, node: Any, scope: QueryScope) -> Column: ...
+    def value(self, node: Any, scope: QueryScope) -> QueryColumn: ...
 
     def bound(self, node: Any, scope: QueryScope) -> Expression: ...
 
     def condition(self, node: Any, scope: QueryScope) -> str: ...
 
-    def order(self, node: Any, scope: QueryScope, columns: Sequence[Column]) -> str: ...
+    def order(self, node: Any, scope: QueryScope, columns: Sequence[QueryColumn]) -> str: ...
 
     def limit(self, node: exp.Expression) -> str: ...
 
@@ -39,10 +39,10 @@ class Binder(Protocol):
 class SelectList:
     """The list of SELECT, and all that depends on it."""
 
-    def __init__(self, binder: Binder, node: exp.Select) -> None:
+    def __init__(self, binder: WritesExpressions, node: exp.Select) -> None:
         self.binder, self.node = binder, node
 
-    def finished(self, text: str, scope: QueryScope, nodes: Sequence[Any]) -> Rows:
+    def finished(self, text: str, scope: QueryScope, nodes: Sequence[Any]) -> QueryRows:
         items = list(self.items(nodes, scope))
         group = self.node.args.get("group")
         having, order, qualify = (self.node.args.get(each) for each in ("having", "order", "qualify"))
@@ -50,7 +50,7 @@ class SelectList:
             raise wrong_query("QUALIFY needs a window function, and the query has none: write WHERE or HAVING")
         if qualify is not None and has_aggregate(qualify.this):
             raise wrong_query("QUALIFY has an aggregate: name it in SELECT, and write the name")
-        nodes = [each for _, each in items if not isinstance(each, Column)]
+        nodes = [each for _, each in items if not isinstance(each, QueryColumn)]
         is_grouped = group is not None or any(map(has_aggregate, [*nodes, *filter(None, (having, order))]))
         grouped = ""
         if is_grouped:
@@ -68,20 +68,20 @@ class SelectList:
         distinct = self.node.args.get("distinct")
         if distinct is not None:
             takes(distinct)
-            columns = [Column(each.name, each.type, as_group(each.text, each.type)) for each in columns]
+            columns = [QueryColumn(each.name, each.type, as_group(each.text, each.type)) for each in columns]
         if order is not None and order.find(exp.Window) is not None:
             raise Unsupported("ORDER BY a window function is not supported: name it in SELECT, and order by its name")
         sorting = self.binder.order(order, scope.naming(columns, first=True), columns)
         listed = ", ".join(f"{column.text} AS c{at}" for at, column in enumerate(columns))
         word = "SELECT" if distinct is None else "SELECT DISTINCT"
         whole = f"{word} {listed}{text}{sorting}{self.binder.limit(self.node)}"
-        return Rows(whole, tuple((column.name, column.type) for column in columns))
+        return QueryRows(whole, tuple((column.name, column.type) for column in columns))
 
     def items(self, nodes: Sequence[Any], scope: QueryScope) -> Iterator[tuple[str, Any]]:
         """Each column by its name, as a node, or as what ``*`` names."""
         for node in nodes:
             match node:
-                case Column():
+                case QueryColumn():
                     yield node.name, node
                 case exp.Star():
                     yield from self.stars(node, scope.visible())
@@ -115,7 +115,7 @@ class SelectList:
 
         return result_name(node, Known(scope.windows, type_of, fields_of))
 
-    def members(self, node: exp.Column, scope: QueryScope) -> list[Column]:
+    def members(self, node: exp.Column, scope: QueryScope) -> list[QueryColumn]:
         """The fields of a column, as in ``place.*``."""
         path = [str(part.this) for part in node.parts[:-1]]
         try:
@@ -127,9 +127,9 @@ class SelectList:
         names = [[*path, field.name] for field in kind.fields]
         texts = [exp.Dot.build([exp.to_identifier(each, quoted=True) for each in name]) for name in names]
         found = [self.binder.value(text, scope) for text in texts]
-        return [Column(name[-1], each.type, each.text) for name, each in zip(names, found, strict=True)]
+        return [QueryColumn(name[-1], each.type, each.text) for name, each in zip(names, found, strict=True)]
 
-    def stars(self, star: Any, columns: Any) -> Iterator[tuple[str, Column]]:
+    def stars(self, star: Any, columns: Any) -> Iterator[tuple[str, QueryColumn]]:
         takes(star, "except_", "except")
         given = star.args.get("except_") or star.args.get("except") or ()
         columns = list(columns)
@@ -141,30 +141,32 @@ class SelectList:
         left_out = {at for places in found.values() for at in places}
         yield from ((column.name, column) for at, column in enumerate(columns) if at not in left_out)
 
-    def columns(self, items: Sequence[tuple[str, Any]], scope: QueryScope) -> list[Column]:
+    def columns(self, items: Sequence[tuple[str, Any]], scope: QueryScope) -> list[QueryColumn]:
         """The columns. Each expression may name those before it."""
-        found: list[Column] = []
+        found: list[QueryColumn] = []
         for name, node in items:
             here = scope.naming(found, first=False)
-            if isinstance(node, Column) and scope.groups is not None:
+            if isinstance(node, QueryColumn) and scope.groups is not None:
                 node = self.star_in_group(node, scope)
             made = self.binder.value(node, here)
-            found.append(Column(name, made.type, made.text, made.metadata))
+            found.append(QueryColumn(name, made.type, made.text, made.metadata))
         return found
 
-    def star_in_group(self, column: Column, scope: QueryScope) -> Column:
+    def star_in_group(self, column: QueryColumn, scope: QueryScope) -> QueryColumn:
         assert scope.groups is not None
         group = scope.groups.get(column_key(column.text))
         if group is None:
             raise wrong_query(f"{column.name} has several values in a group: name the columns in place of *")
         return group
 
-    def groups(self, node: Any, items: Sequence[tuple[str, Any]], scope: QueryScope) -> tuple[str, dict[str, Column]]:
+    def groups(
+        self, node: Any, items: Sequence[tuple[str, Any]], scope: QueryScope
+    ) -> tuple[str, dict[str, QueryColumn]]:
         """GROUP BY, and the values that it has, by their canonical texts."""
         if node is None:
             return "", {}
         takes(node, "expressions", "all", "rollup", "cube", "grouping_sets")
-        known: dict[str, Column] = {}
+        known: dict[str, QueryColumn] = {}
         given = list(node.expressions)
         if node.args.get("all"):
             given = [each for _, each in items if not has_aggregate(each)]
@@ -178,7 +180,9 @@ class SelectList:
         texts += [self.group(each, items, scope, known) for each in node.args.get("grouping_sets") or ()]
         return (f" GROUP BY {', '.join(texts)}" if texts else ""), known
 
-    def group(self, node: Any, items: Sequence[tuple[str, Any]], scope: QueryScope, known: dict[str, Column]) -> str:
+    def group(
+        self, node: Any, items: Sequence[tuple[str, Any]], scope: QueryScope, known: dict[str, QueryColumn]
+    ) -> str:
         if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets)):
             word = {"Rollup": "ROLLUP", "Cube": "CUBE"}.get(type(node).__name__, "GROUPING SETS")
             return f"{word} ({', '.join(self.group(each, items, scope, known) for each in node.expressions)})"
@@ -192,18 +196,18 @@ class SelectList:
         elif isinstance(node, exp.Column) and len(node.parts) == 1 and not is_column(node, scope):
             name = fold_name(str(node.name))
             node = next((each for known_name, each in items if fold_name(known_name) == name), node)
-        if not isinstance(node, Column) and has_aggregate(node):
+        if not isinstance(node, QueryColumn) and has_aggregate(node):
             raise wrong_query("GROUP BY names a value of several rows")
         made = self.binder.value(node, scope)
         text = as_group(made.text, made.type)
-        if isinstance(node, Column):
+        if isinstance(node, QueryColumn):
             canonical, name = column_key(node.text), node.name
         else:
             canonical, name = self.binder.canonical(node, scope), self.named(node, scope)
         if canonical:
-            known[canonical] = Column(name, made.type, text)
+            known[canonical] = QueryColumn(name, made.type, text)
         return text
 
 
 def _has_window(node: Any) -> bool:
-    return not isinstance(node, Column) and node.find(exp.Window) is not None
+    return not isinstance(node, QueryColumn) and node.find(exp.Window) is not None

@@ -16,7 +16,7 @@ from txlog.core.predicates.terms.types import is_floating
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import is_aggregate
 from txlog.statements.duckdb_expressions import duckdb_type
-from txlog.statements.query_scope import Column, QueryScope
+from txlog.statements.query_scope import QueryColumn, QueryScope
 
 __all__ = [
     "Unsupported",
@@ -59,7 +59,7 @@ def without_parentheses(node: Any) -> Any:
     return without_parentheses(node.this) if isinstance(node, exp.Paren) else node
 
 
-def column_named(name: str, columns: Sequence[Column]) -> Column:
+def column_named(name: str, columns: Sequence[QueryColumn]) -> QueryColumn:
     found = places_by_name(column.name for column in columns)(name)
     if len(found) != 1:
         raise wrong_query(f"a join USING {name} needs one column of this name on each side")
@@ -98,7 +98,7 @@ def is_column(node: exp.Column, scope: QueryScope) -> bool:
 
 def has_aggregate(node: Any) -> bool:
     """Whether a value is one of several rows of a group: an aggregate that is no window function, and in no query."""
-    if isinstance(node, (Column, exp.Subquery, exp.Select)):
+    if isinstance(node, (QueryColumn, exp.Subquery, exp.Select)):
         return False
     if isinstance(node, exp.Window):
         inner = node.this
