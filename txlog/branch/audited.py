@@ -16,8 +16,6 @@ from txlog.errors import ChecksFailedError, ConflictError, InvalidInputError, Tx
 from txlog.extend import OpenTable
 from txlog.extend.commits import ambient, logger
 
-__all__ = ["audit"]
-
 _REBASES_MAX: Final = 10
 
 

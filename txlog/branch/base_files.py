@@ -20,8 +20,6 @@ from txlog.errors import NotFoundError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import parallel_map
 
-__all__ = ["differing", "is_there", "lost_before_it_was_whole", "removed_meanwhile"]
-
 _CLOCKS_MS: Final = 5 * 60_000
 """So much may two clocks differ."""
 _LOOKS_AT_ONCE = 16

@@ -21,8 +21,6 @@ from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import cached_property, cloned, is_same_definition
 
-__all__ = ["BranchWork", "Definitions", "without_origin", "work_of"]
-
 Definitions: TypeAlias = tuple[Metadata, Metadata, Protocol]
 """The metadata that the branch began with, what it has now, and its protocol."""
 

@@ -26,17 +26,6 @@ from txlog.errors import CorruptLogError
 from txlog.extend import TableState
 from txlog.extend.commits import Predicate
 
-__all__ = [
-    "CARRIED",
-    "REBASE",
-    "BranchChanges",
-    "Carried",
-    "NetFiles",
-    "TouchedFile",
-    "changes_of",
-    "key_of",
-]
-
 REBASE: Final = "REBASE BRANCH"
 """The operation of a commit that moved a branch onto another version of its table."""
 CARRIED: Final = "carried"

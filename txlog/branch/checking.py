@@ -26,8 +26,6 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import Predicate, ScanPlan, invalid, is_same_definition, parse_predicate, select
 from txlog.result.branches import BranchCheck, FailedCheck
 
-__all__ = ["RowsToPublish", "check"]
-
 _ROWS_SHOWN: Final = 20
 _QUERY = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
 

@@ -17,8 +17,6 @@ from txlog.extend.cli import FAILED, CommandCall, of_operation, rows_table
 from txlog.result import WriteResult, counted
 from txlog.result.branches import BranchCheck
 
-__all__ = ["branch", "branches", "check", "discard", "publish", "rebase"]
-
 
 @of_operation("branch")
 def branch(call: CommandCall) -> None:

@@ -15,8 +15,6 @@ from txlog.core.format.schema import Array, DataType, Field, Map, Struct
 from txlog.errors import InvalidInputError
 from txlog.extend.commits import Predicate, parse_predicate, paths_of, type_of, with_paths
 
-__all__ = ["BranchCondition"]
-
 
 class BranchCondition(msgspec.Struct, frozen=True):
     """A condition on rows that a commit of the branch read.

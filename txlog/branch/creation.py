@@ -52,8 +52,6 @@ from txlog.extend.commits import (
     row_id_domain,
 )
 
-__all__ = ["OF_A_BRANCH", "definition_of_branch", "make_branch"]
-
 AS_ACTIONS_MAX = 300
 """A branch of more files begins with a checkpoint, whose cost for each file is a tenth of an action's."""
 

@@ -21,8 +21,6 @@ from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import Isolation, OperationInfo, ProposalBuilder, ambient
 from txlog.result import WriteResult
 
-__all__ = ["begin_rebase", "close", "discard", "end", "keep"]
-
 
 def discard(open_table: OpenTable) -> WriteResult:
     """Discard the branch. Raises what `Table.discard` raises."""

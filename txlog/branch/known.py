@@ -27,32 +27,6 @@ from txlog.extend.commits import parallel_map
 from txlog.result import moment
 from txlog.result.branches import BranchInfo, BranchStatus
 
-__all__ = [
-    "MAKE_ONE",
-    "PROPERTY",
-    "READS_MS",
-    "RULE",
-    "Origin",
-    "app_id_of",
-    "begun",
-    "branch_named",
-    "branches",
-    "broken_branch",
-    "info_of",
-    "is_closed",
-    "is_commit",
-    "last_origin",
-    "look_at",
-    "names_of",
-    "origin_of",
-    "published_by",
-    "published_version",
-    "remember_table",
-    "settled_branch",
-    "table_and_branch",
-    "version_of",
-]
-
 PROPERTY: Final = "txlog.branch"
 """The property of a branch's metadata that says which table it is of, and where it begins."""
 

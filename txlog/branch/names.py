@@ -15,8 +15,6 @@ from txlog.branch.places import place_of, split_branch
 from txlog.errors import UnsupportedFeatureError
 from txlog.extend import CatalogScheme, TableCatalog, TablePlace, open_table_of
 
-__all__ = ["SCHEME", "Branches"]
-
 Made = TypeVar("Made")
 
 

@@ -26,8 +26,6 @@ from txlog.extend.commits import (
     tracks_rows,
 )
 
-__all__ = ["NUMBERS", "ROW_IDS", "draw", "first_numbers", "newest_below_row_ids"]
-
 ROW_IDS = 1 << 40
 """How many row ids are set aside for a branch. There are 2**63, and nobody sees the gaps."""
 NUMBERS = 1 << 24

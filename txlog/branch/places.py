@@ -22,8 +22,6 @@ from txlog.core.format.paths import canonical_path, encode_path, path_below, res
 from txlog.errors import InvalidInputError
 from txlog.extend.commits import cached_property, invalid
 
-__all__ = ["FOLDER", "Places", "check_name", "place_of", "require_no_branch", "split_branch", "table_of"]
-
 FOLDER: Final = "_branches"
 """The folder of a table in which its branches lie, each in a folder that has its name."""
 

@@ -45,8 +45,6 @@ from txlog.extend.commits import (
 )
 from txlog.result import WriteMetrics, WriteResult
 
-__all__ = ["OPERATION", "Publication", "publish", "wide"]
-
 OPERATION = "PUBLISH BRANCH"
 _MET_MAX = 5
 _CLOSE_S = 0.005  # fixed time of every execution

@@ -58,8 +58,6 @@ from txlog.extend.commits import (
 )
 from txlog.result import WriteResult
 
-__all__ = ["rebase"]
-
 _NEXT = "make a new branch of the newest version, and make your changes there, as far as these commits allow"
 
 

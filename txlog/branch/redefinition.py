@@ -29,8 +29,6 @@ from txlog.extend.commits import (
     lacked_columns,
 )
 
-__all__ = ["new_conditions", "obstacle"]
-
 _ABOUT_VERSIONS: Final = frozenset(
     (
         "delta.enableChangeDataFeed",

@@ -23,8 +23,6 @@ from txlog.errors import ConflictReason
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import DeletionVectorReader, raise_conflict
 
-__all__ = ["NEXT_STEP", "UNKNOWN", "TouchedRows", "conflict"]
-
 NEXT_STEP = "rebase the branch on the newest version, check it, and publish it again"
 UNKNOWN = "unknown"
 """The operation of a commit that nobody has looked up."""

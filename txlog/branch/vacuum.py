@@ -34,8 +34,6 @@ from txlog.errors import NotFoundError
 from txlog.extend import OpenTable
 from txlog.extend.commits import ObjectMeta, ambient
 
-__all__ = ["disposable", "needed", "seal"]
-
 _LOG = "_delta_log/"
 _CLOSED_MIN_MS = 24 * 3_600_000
 _UNFINISHED: Final = ("open", "broken")

@@ -22,8 +22,6 @@ from txlog.errors import NotFoundError
 from txlog.extend import TableState
 from txlog.extend.commits import Conflict, Proposal, ReadSet, ambient, decide, is_same_definition, raise_conflict
 
-__all__ = ["Winners"]
-
 
 class Winners:
     """The commits of a table since a branch began. For one thread."""

@@ -40,8 +40,6 @@ from txlog.core.operations import operation
 from txlog.core.util import UTC
 from txlog.extend import open_table_of
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="txlog",
     cls=CommandGroup,

@@ -16,8 +16,6 @@ from txlog.cli.console import Output
 from txlog.core.points import Point
 from txlog.errors import TxlogError
 
-__all__ = ["COMMANDS", "command_of_package", "in_order"]
-
 COMMANDS: Final[Point[Callable[..., None] | typer.Typer]] = Point("txlog.commands", "the command")
 """Entries are functions, whose arguments and docstring become the command's as ``typer`` makes them, or a
 ``typer.Typer`` with commands of its own. What they need of the command line is in `txlog.extend.cli`."""

@@ -39,8 +39,6 @@ from txlog.core.util import logger, public_fields
 from txlog.core.wording import spelled
 from txlog.errors import TxlogError
 
-__all__ = ["FAILED", "NOT_PRINTED", "Output", "error_to_json"]
-
 FAILED = 1
 NOT_PRINTED = 3
 """The work is done, and only its result could not be printed: a retry would do it twice."""

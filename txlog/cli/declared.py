@@ -23,8 +23,6 @@ from txlog.cli.opened import open_table, processes
 from txlog.cli.options import Json, Storage, StorageOption, Uri, assignments, names, pairs, size
 from txlog.core.declarations import Argument, Operation, declared
 
-__all__ = ["CommandCall", "of_operation"]
-
 _EMPTY = inspect.Parameter.empty
 _TYPES = {"text": str, "time": str, "whole": int, "number": float, "switch": bool, "size": int, "file": Path}
 _OF_MANY = {

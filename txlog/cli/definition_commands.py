@@ -18,19 +18,6 @@ from txlog.errors import InvalidInputError
 from txlog.result import WriteResult
 from txlog.table import Table
 
-__all__ = [
-    "add_columns",
-    "alter_column",
-    "constraint",
-    "create",
-    "drop_columns",
-    "drop_feature",
-    "rename_column",
-    "set_description",
-    "set_properties",
-    "sync_identity",
-]
-
 
 @of_operation("create", optional=("schema",))
 def create(

@@ -19,18 +19,6 @@ import txlog
 from txlog.core.points import Point
 from txlog.core.row_rules import computed_names
 
-__all__ = [
-    "Delimiter",
-    "Format",
-    "GivenFiles",
-    "NoHeader",
-    "NullValues",
-    "OpensFiles",
-    "RowsOfFiles",
-    "opens_files",
-    "separator_of",
-]
-
 Format = Annotated[
     str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
 ]

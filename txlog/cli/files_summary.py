@@ -14,8 +14,6 @@ from txlog.cli.tables import grid, table_of
 from txlog.result import counted, human_size, whole_size
 from txlog.result.audits import FilesSummary
 
-__all__ = ["summary_facts", "summary_shown"]
-
 _PARTITIONS_SHOWN = 10
 _BAR_WIDTH = 30
 

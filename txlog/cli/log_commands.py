@@ -9,8 +9,6 @@ from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import LogCleanUp, LogCompaction
 
-__all__ = ["checkpoint", "clean_up_log", "compact_log", "generate"]
-
 _NAMES_SHOWN = 20
 
 

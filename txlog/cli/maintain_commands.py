@@ -18,8 +18,6 @@ from txlog.core import ambient
 from txlog.core.progress import no_progress
 from txlog.result.maintenance import MaintenanceResult
 
-__all__ = ["maintain"]
-
 _INTERVAL_S = 60.0
 
 

@@ -18,8 +18,6 @@ from txlog.cli.options import pairs, time_zone
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-__all__ = ["open_table", "opened", "opened_at", "processes"]
-
 
 @contextlib.contextmanager
 def processes(number: int | None) -> Iterator[Executor | None]:

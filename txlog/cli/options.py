@@ -18,28 +18,6 @@ from txlog.core.format.schema_input import SCHEMA_EXAMPLE
 from txlog.core.util import UTC
 from txlog.errors import InvalidInputError
 
-__all__ = [
-    "ClusterBy",
-    "Columns",
-    "Json",
-    "Parameters",
-    "PartitionBy",
-    "Storage",
-    "StorageOption",
-    "Timestamp",
-    "Uri",
-    "UserMetadata",
-    "Version",
-    "Workers",
-    "assignments",
-    "names",
-    "pairs",
-    "read_schema",
-    "schema_file",
-    "size",
-    "time_zone",
-]
-
 _COLUMNS = re.compile(r"\s*[\w`]+\s+[a-zA-Z]")
 """What DDL begins with: a name and a type."""
 

@@ -13,8 +13,6 @@ from txlog.cli.opened import opened_at
 from txlog.cli.options import Columns, Json, Parameters, Storage, Timestamp, Uri, Version, names, pairs
 from txlog.cli.tables import first_rows, show_rows
 
-__all__ = ["changes", "count", "head", "history"]
-
 Where = Annotated[str | None, typer.Option(metavar="SQL", help="only matching rows: \"day = '2026-11-20'\"")]
 
 _SHOWN_ROWS = 100

@@ -10,8 +10,6 @@ from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RepairResult, RestoreResult
 
-__all__ = ["repair", "restore"]
-
 _PATHS_SHOWN = 20
 
 

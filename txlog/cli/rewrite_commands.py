@@ -8,8 +8,6 @@ from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import RewriteResult
 
-__all__ = ["optimize", "purge"]
-
 _NOTHING_SMALL = "nothing to rewrite: no small files to combine, and no files with many dead rows"
 
 

@@ -13,8 +13,6 @@ from txlog.cli.options import assignments, pairs
 from txlog.result import WriteResult
 from txlog.table import Table
 
-__all__ = ["delete", "merge", "update", "upsert"]
-
 
 @of_operation("delete")
 def delete(call: CommandCall) -> None:

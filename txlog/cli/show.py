@@ -32,22 +32,6 @@ if TYPE_CHECKING:
     from txlog.snapshot import Snapshot
     from txlog.table import Table as DeltaTable
 
-__all__ = [
-    "append_shown",
-    "file_facts",
-    "files_shown",
-    "history_facts",
-    "history_shown",
-    "iceberg_facts",
-    "overwrite_shown",
-    "probe_facts",
-    "probe_shown",
-    "rows_shown",
-    "snapshot_facts",
-    "snapshot_shown",
-    "write_facts",
-]
-
 Facts = dict[str, Any]
 
 _ALWAYS_SHOWN = 3  # version, time and operation of a commit

@@ -24,8 +24,6 @@ from txlog.errors import InvalidInputError
 from txlog.extend import open_table_of
 from txlog.result import counted, human_size
 
-__all__ = ["abandon", "sinks", "staging"]
-
 HOUR_MS = 60 * 60 * 1000
 
 

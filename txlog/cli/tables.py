@@ -14,8 +14,6 @@ from txlog.cli.console import Output
 from txlog.cli.values import plain
 from txlog.core.format.arrow.wide_years import python_rows
 
-__all__ = ["FirstRows", "first_rows", "grid", "rows_table", "show_rows", "table_of"]
-
 
 class FirstRows(msgspec.Struct, frozen=True):
     """Rows of a stream as Python values, and whether it has more."""

@@ -6,8 +6,6 @@ from rich.text import Text
 
 from txlog.cli.declared import CommandCall, of_operation
 
-__all__ = ["tag", "tags", "untag"]
-
 
 @of_operation("tag")
 def tag(call: CommandCall) -> None:

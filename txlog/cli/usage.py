@@ -15,8 +15,6 @@ import typer.core
 
 from txlog.cli.commands import COMMANDS, command_of_package, in_order
 
-__all__ = ["CommandGroup"]
-
 WRONG_CALL = 2
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -13,8 +13,6 @@ from txlog.cli.declared import CommandCall, of_operation
 from txlog.result import counted, human_size
 from txlog.result.maintenance import VacuumResult
 
-__all__ = ["vacuum"]
-
 _PATHS_SHOWN = 20
 
 

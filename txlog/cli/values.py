@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any
 
-__all__ = ["plain"]
-
 
 def plain(value: Any) -> Any:
     """A value in JSON types: times in ISO 8601, bytes in hexadecimal, decimals as strings."""

@@ -12,8 +12,6 @@ from typing import Final
 from txlog.core.declarations import DECLARED
 from txlog.core.wording import Word, in_python, spelled
 
-__all__ = ["OPTIONS", "in_commands", "of_environment"]
-
 of_environment: ContextVar[frozenset[str]] = ContextVar("of_environment", default=frozenset())
 """The arguments whose values come from the environment, since no option gives them."""
 

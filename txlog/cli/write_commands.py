@@ -13,8 +13,6 @@ from txlog.cli.declared import CommandCall, of_operation
 from txlog.cli.opened import open_table
 from txlog.cli.options import ClusterBy, PartitionBy, names, time_zone
 
-__all__ = ["append", "overwrite", "overwrite_partitions"]
-
 
 @of_operation("append", "Append Parquet, CSV or JSON files as one version.", from_files=True)
 def append(

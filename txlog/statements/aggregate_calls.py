@@ -13,8 +13,6 @@ import pyarrow as pa
 from txlog.core.format.schema import DataType
 from txlog.core.predicates.terms.tree import Value
 
-__all__ = ["Aggregate", "AggregateCall", "AggregateOperand", "Make"]
-
 
 class AggregateOperand(msgspec.Struct, frozen=True):
     """An operand: duckdb's text, its type, and its value if it is a literal, or its values if it is an array of

@@ -34,8 +34,6 @@ from txlog.statements.changes import (
 from txlog.statements.engine import Session
 from txlog.table import Table
 
-__all__ = ["alter"]
-
 
 def alter(table: Table, change: Change, session: Session) -> Any:
     """Make the change. Raises what the method of `Table` raises."""

@@ -14,31 +14,6 @@ from txlog.core.format.properties import path_text
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
 
-__all__ = [
-    "AddColumns",
-    "AddConstraint",
-    "AlterColumn",
-    "AlterTable",
-    "CheckBranch",
-    "ClusterBy",
-    "ColumnComment",
-    "CreateBranch",
-    "Described",
-    "DiffBranch",
-    "DropColumns",
-    "DropConstraint",
-    "DropFeature",
-    "EndBranch",
-    "NewColumn",
-    "RenameColumn",
-    "RenameTable",
-    "SetProperties",
-    "SyncIdentity",
-    "UnsetProperties",
-    "read_alter",
-    "read_comment",
-]
-
 
 class NewColumn(msgspec.Struct, frozen=True):
     """A column in DDL; ``path`` is the struct that it goes into, ``after`` its neighbor, or "" to be the first."""

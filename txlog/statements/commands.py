@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from txlog.statements.session import SqlSession
 
-__all__ = ["describe", "sql", "tables"]
-
 CatalogOption = Annotated[
     str | None,
     typer.Option(

@@ -28,8 +28,6 @@ from txlog.core.predicates.terms.tree import Value
 from txlog.core.util import cached_property, described, invalid, pattern
 from txlog.errors import InvalidInputError
 
-__all__ = ["Cursor", "Dialect", "DuckdbDialect", "quoted", "read_script"]
-
 Read = TypeVar("Read")
 Dialect: TypeAlias = Literal["spark", "duckdb"]
 """Whose SQL a text is."""

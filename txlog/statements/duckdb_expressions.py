@@ -47,8 +47,6 @@ from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, 
 from txlog.core.predicates.terms.types import is_floating, is_integer
 from txlog.core.predicates.terms.zones import UTC
 
-__all__ = ["OWN_ERROR", "duckdb_type", "identifier", "literal", "native", "text_literal"]
-
 OWN_ERROR = "txlog: "
 """What the messages begin with that txlog has duckdb raise."""
 _DAYS = (-719_162, 2_932_896)  # the years 1 to 9999

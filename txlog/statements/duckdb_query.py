@@ -29,8 +29,6 @@ from txlog.statements.duckdb_expressions import OWN_ERROR, duckdb_type, identifi
 from txlog.statements.query import FAULTS, Query
 from txlog.statements.query_binder import Function, bind_query
 
-__all__ = ["Duckdb", "conditions_of"]
-
 Out = TypeVar("Out")
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false")
 _BATCH_ROWS = 1 << 16

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from txlog.statements.duckdb_query import Duckdb
     from txlog.statements.names import TableName
 
-__all__ = ["Engine", "LocalEngine", "QueryEngine", "QueryEngineOf", "RunsQueries", "Session", "Source"]
-
 QueryEngine: TypeAlias = Literal["duckdb", "sail"]
 
 

@@ -11,8 +11,6 @@ from txlog.core.catalogs import name_text
 from txlog.core.format.properties import column_paths
 from txlog.statements.cursor import Cursor
 
-__all__ = ["AsOf", "TableName", "read_as_of", "read_table_name", "table_in_string"]
-
 
 class TableName(msgspec.Struct, frozen=True):
     """A table by its name in the catalog, or by its location: ``delta.`/data/orders```. ``at`` is where it is named."""

@@ -17,8 +17,6 @@ from txlog.core.predicates.terms.tree import Value
 from txlog.core.predicates.terms.types import is_integer, is_numeric
 from txlog.statements.aggregate_calls import Aggregate, AggregateCall, AggregateOperand, Make
 
-__all__ = ["NUMERIC_AGGREGATES"]
-
 _HALF = AggregateOperand("", DOUBLE, Value(0.5, DOUBLE))
 
 

@@ -23,19 +23,6 @@ from txlog.errors import InvalidInputError
 from txlog.statements.cursor import Cursor, Dialect, DuckdbDialect
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name, table_in_string
 
-__all__ = [
-    "BEGINNINGS",
-    "FAULTS",
-    "ChangesOf",
-    "Query",
-    "Reading",
-    "Whole",
-    "names_in",
-    "query_around",
-    "read_query",
-    "read_whole",
-]
-
 BEGINNINGS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM", "(")
 
 FAULTS = (sqlglot.errors.SqlglotError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

@@ -78,8 +78,6 @@ from txlog.statements.query_tree import (
 )
 from txlog.statements.result_names import result_name
 
-__all__ = ["GENERATORS", "BoundQuery", "Function", "bind_query"]
-
 _WAYS_OUT = (
     f"; txlog.spark.sql runs the query in Spark. Without Java, {setting('engine', 'sail')} runs it in Sail and"
     f" {setting('dialect', 'duckdb')} as duckdb's own SQL: both have other values than Spark in some expressions"

@@ -21,8 +21,6 @@ from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope
 from txlog.statements.query_tree import Unsupported, has_aggregate, takes, without_parentheses, wrong_query
 from txlog.statements.result_names import result_name
 
-__all__ = ["pivoted"]
-
 _Common = Mapping[str, tuple[str, QueryRows]]
 _SOURCE = "pivot'"
 _BY_THE_FIRST = ("first", "first_value", "last", "last_value", "any_value")

@@ -20,8 +20,6 @@ from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Path, Reference
 from txlog.errors import InvalidInputError
 
-__all__ = ["QueryColumn", "QueryRows", "QueryScope", "Relation", "column_key"]
-
 
 class QueryColumn(msgspec.Struct, frozen=True):
     """A column as the query names it, its type, and duckdb's text for it. ``metadata`` is that of a table's column."""

@@ -17,8 +17,6 @@ from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, col
 from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
 from txlog.statements.result_names import Known, result_name
 
-__all__ = ["SelectList"]
-
 
 class WritesExpressions(Protocol):
     """What writes the expressions: `query_binder` has it."""

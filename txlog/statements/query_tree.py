@@ -18,23 +18,6 @@ from txlog.statements.aggregates import is_aggregate
 from txlog.statements.duckdb_expressions import duckdb_type
 from txlog.statements.query_scope import QueryColumn, QueryScope
 
-__all__ = [
-    "Unsupported",
-    "as_group",
-    "bound_of_frame",
-    "column_named",
-    "has_aggregate",
-    "is_column",
-    "ordinal_of",
-    "taken_apart",
-    "takes",
-    "terms_of",
-    "with_named_window",
-    "without_parentheses",
-    "wrong_query",
-]
-
-
 _DAYS = {"DAY": 1, "WEEK": 7}
 
 

@@ -18,8 +18,6 @@ from txlog.core.format.schema import DATE, INTEGER, STRING, TIMES, DataType, fol
 from txlog.core.predicates import cast_to, float_text, lit
 from txlog.core.predicates.terms.tree import Value
 
-__all__ = ["Known", "result_name"]
-
 _OPERATORS: dict[str, str] = {
     **{"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div", "EQ": "=", "LT": "<", "LTE": "<="},
     **{"GT": ">", "GTE": ">=", "NullSafeEQ": "<=>", "And": "AND", "Or": "OR", "BitwiseAnd": "&", "BitwiseOr": "|"},

@@ -22,20 +22,6 @@ from txlog.result.branches import BranchCheck, BranchInfo
 from txlog.snapshot import Snapshot
 from txlog.table import Table
 
-__all__ = [
-    "columns",
-    "description",
-    "detail",
-    "files_read",
-    "history",
-    "partitions",
-    "properties",
-    "query_columns",
-    "schemas",
-    "tables",
-    "views",
-]
-
 _TEXTS = pa.map_(pa.string(), pa.string())
 _HISTORY = pa.schema(
     [

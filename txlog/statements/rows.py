@@ -17,26 +17,6 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
 from txlog.statements.query import Query, query_around, read_query, read_whole
 
-__all__ = [
-    "KEYS",
-    "SOURCE",
-    "Assignments",
-    "ChangeByQuery",
-    "Clause",
-    "CopyInto",
-    "Delete",
-    "Insert",
-    "Merge",
-    "Update",
-    "is_default",
-    "read_copy",
-    "read_delete",
-    "read_insert",
-    "read_merge",
-    "read_truncate",
-    "read_update",
-]
-
 _WHEN = ("WHEN",)
 
 Assignments: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]

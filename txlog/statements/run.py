@@ -91,8 +91,6 @@ if TYPE_CHECKING:
 
     from txlog.core.writing.write_intent import SchemaMode
 
-__all__ = ["Runner"]
-
 _RERUNS = 4
 """How often a change by queries begins anew after it lost a race."""
 _TABLES, _SCHEMAS = ("SHOW TABLES",), ("SHOW SCHEMAS",)

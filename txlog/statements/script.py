@@ -29,8 +29,6 @@ from txlog.statements.upkeep import (
     read_vacuum,
 )
 
-__all__ = ["STATEMENTS", "ends_statement", "read_statements"]
-
 _READERS: dict[str, Callable[[Cursor], Any]] = {
     "ALTER": read_alter,
     "ANALYZE": read_analyze,

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from txlog.statements.cursor import Dialect
     from txlog.statements.engine import Engine, QueryEngine
 
-__all__ = ["SqlSession", "begun"]
-
 
 @explains_calls
 @explains_names

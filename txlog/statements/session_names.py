@@ -19,8 +19,6 @@ from txlog.statements.query import Query, Reading
 from txlog.statements.show import Describe, DescribeQuery, Explain, ShowColumns, ShowTables
 from txlog.statements.tables import Clone, CreateTable, CreateView, DropView, Use
 
-__all__ = ["SessionNames", "keeps_names"]
-
 
 def keeps_names(statement: Any) -> bool:
     """Whether a statement does nothing but change what names mean afterwards."""

@@ -15,24 +15,6 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.names import TableName, read_table_name
 from txlog.statements.query import BEGINNINGS, Query, read_query
 
-__all__ = [
-    "Describe",
-    "DescribeDetail",
-    "DescribeHistory",
-    "DescribeQuery",
-    "Explain",
-    "ShowBranches",
-    "ShowColumns",
-    "ShowCreate",
-    "ShowPartitions",
-    "ShowProperties",
-    "ShowSchemas",
-    "ShowTables",
-    "ShowViews",
-    "read_describe",
-    "read_show",
-]
-
 
 class Describe(msgspec.Struct, frozen=True):
     table: TableName

@@ -26,8 +26,6 @@ from txlog.extend import state_of
 from txlog.snapshot import Snapshot
 from txlog.statements.cursor import quoted
 
-__all__ = ["create_text"]
-
 _GENERATED, _DEFAULT, _COMMENT = "delta.generationExpression", "CURRENT_DEFAULT", "comment"
 _CONSTRAINT = "delta.constraints."
 _FEATURE = "delta.feature."

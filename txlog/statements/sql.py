@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from txlog.statements.cursor import Dialect
     from txlog.statements.engine import Engine, QueryEngine
 
-__all__ = ["results_of", "sql"]
-
 
 @explains_call
 def sql(

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
         | None
     )
 
-__all__ = ["SqlResult", "committed"]
-
 _CHANGES = pa.schema(
     [
         ("num_affected_rows", pa.int64()),

@@ -32,8 +32,6 @@ from txlog.core.wording import setting
 from txlog.errors import InvalidInputError
 from txlog.statements.cursor import quoted
 
-__all__ = ["PairFields", "as_cast", "as_literal", "as_stored", "constant", "pairing", "unstorable"]
-
 Cast: TypeAlias = Callable[[pa.Array], pa.Array]
 PairFields: TypeAlias = Callable[[Sequence[Field], Sequence[str], str], list[int]]
 """For each field of a column's struct, the position of its value among the names of the query's. Raises

@@ -12,21 +12,6 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 from txlog.statements.query import BEGINNINGS, Query, read_query
 
-__all__ = [
-    "Clone",
-    "Convert",
-    "CreateTable",
-    "CreateView",
-    "DropTable",
-    "DropView",
-    "Use",
-    "read_convert",
-    "read_create",
-    "read_drop",
-    "read_replace",
-    "read_use",
-]
-
 
 class CreateTable(msgspec.Struct, frozen=True):
     """``columns`` is DDL, ``constraints`` the CHECKs among it by name; ``query`` the rows of AS SELECT."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from txlog.table import Table
     from txlog.table_transaction import Transaction
 
-__all__ = ["TransactionTable"]
-
 
 class TransactionTable:
     """A table of a transaction. What a session says about commits does not apply to it: its engine says nothing."""

@@ -27,8 +27,6 @@ from txlog.statements.cursor import Cursor
 from txlog.statements.query import Query
 from txlog.statements.rows import ChangeByQuery, Delete, Insert, Merge, Update
 
-__all__ = ["BEGINS", "ENDS", "BeginTransaction", "CommitTransaction", "read_begin", "read_end", "require_part"]
-
 BEGINS = ("BEGIN", "START")
 ENDS = ("COMMIT", "END", "ROLLBACK")
 """The words that begin and end a transaction."""

@@ -13,21 +13,6 @@ import msgspec
 from txlog.statements.cursor import Cursor
 from txlog.statements.names import AsOf, TableName, read_as_of, read_table_name
 
-__all__ = [
-    "Generate",
-    "Optimize",
-    "Purge",
-    "Restore",
-    "Vacuum",
-    "read_analyze",
-    "read_generate",
-    "read_optimize",
-    "read_reorg",
-    "read_restore",
-    "read_vacuum",
-]
-
-
 _ONCE = "ZORDER BY (a, b) orders the rows once; ALTER TABLE ... CLUSTER BY (a, b) makes every later OPTIMIZE order them"
 
 

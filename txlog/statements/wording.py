@@ -12,8 +12,6 @@ from txlog.core.wording import Door, Word, in_python, spelled
 from txlog.errors import TxlogError
 from txlog.statements.cursor import quoted
 
-__all__ = ["in_copy_into", "in_sql", "in_words_of_sql"]
-
 _CLAUSES = {
     "cluster_by": "CLUSTER BY",
     "comment": "COMMENT",
