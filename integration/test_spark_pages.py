@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-LONG = {"docs/read-stream.md", "docs/spark.md"}
+LONG = {"docs/from-spark-delta.md", "docs/read-stream.md", "docs/spark.md"}
 
 
 @pytest.mark.parametrize(
