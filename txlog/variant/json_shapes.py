@@ -177,7 +177,7 @@ class Shape:
             yield from self._of_block(data, marks[:, part], rows[part])
 
     def _of_block(self, data: Bytes, marks: Numbers, rows: Numbers) -> Iterator[Group]:
-        columns = _Columns(data, marks)
+        columns = _TextColumns(data, marks)
         root = columns.sized(self._root)
         usual = columns.usual & (root.sizes <= _ROW_MAX)
         for widths in np.unique(columns.widths[usual]):
@@ -201,7 +201,7 @@ class _Sized(NamedTuple):
     is_wide: Flags | None = None
 
 
-class _Columns:
+class _TextColumns:
     """The texts of one shape. ``usual`` says which are encoded here, and ``widths`` which have offsets of equal
     widths."""
 
