@@ -493,6 +493,19 @@ def test_what_was_published_after_a_rebase_is_not_published_again(tmp_path: Path
     assert ids(table) == [*range(11), 12, 13, 20]
 
 
+def test_a_delete_that_was_published_is_not_done_again_on_rows_that_others_add_later(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.delete("id = 3")
+    branch.publish(keep=True)
+    table.append(rows_of(3))
+    branch.append(rows_of(20))
+    branch.rebase()
+    assert ids(branch) == [*range(10), 20]
+    branch.publish()
+    assert ids(table) == [*range(10), 20]
+
+
 def test_a_column_that_the_table_got_meanwhile_is_null_in_published_rows(tmp_path: Path) -> None:
     table = made(tmp_path)
     branch = table.branch("b")

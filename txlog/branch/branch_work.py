@@ -80,15 +80,16 @@ class BranchWork:
     def changes(self) -> BranchChanges:
         """What the table does not have. Raises NotFoundError, CorruptLogError."""
         origin, published = self.origin, self.published
-        since = max(origin.own_version, -1 if published is None else published)
+        last = -1 if published is None else published
+        since = max(origin.own_version, last)
         net = NetFiles(self.places)
         with TxlogError.located(self.branch.uri, self.state.version):
             if origin.own_version > origin.made_at and (published is None or published < origin.own_version):
                 carried = self._carried()
                 net.carry(carried, self._live_of(since, carried))
-            first, last = origin.made_at + 1, self.state.version
-            commits = self.branch.log.commits_between(first, last) if first <= last else iter(())
-            return changes_of(commits, net, self.state, self.branch.time_zone, since, self._made_as)
+            first, newest = origin.made_at + 1, self.state.version
+            commits = self.branch.log.commits_between(first, newest) if first <= newest else iter(())
+            return changes_of(commits, net, self.state, self.branch.time_zone, since, last, self._made_as)
 
     def _made_as(self) -> Metadata:
         return self.branch.log.state_at(self.origin.made_at).metadata

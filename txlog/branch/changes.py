@@ -175,11 +175,12 @@ def changes_of(
     state: TableState,
     time_zone: str,
     since: int,
+    published: int,
     first: Callable[[], Metadata],
 ) -> BranchChanges:
     """The net changes of a branch, from all its commits, the last of which made ``state``: of files, those after the
-    version ``since``, on top of what ``net`` begins with; of what was read, all. ``first`` reads the definition before
-    them."""
+    version ``since``, on top of what ``net`` begins with; of what was read, that of those after the ``published`` one,
+    whose deletes the table has. ``first`` reads the definition before them."""
     operations: dict[str, None] = {}
     reads = _Reads(state, time_zone)
     moves_only, rewrites, defined_at = True, False, -1
@@ -197,7 +198,7 @@ def changes_of(
             gone = {remove.path for remove in removes}
             new = [add for add in adds if add.path not in gone]
             rewrites |= bool(new) and not all(map(Places.is_own, gone))
-            if not moves:
+            if not moves and commit.version > published:
                 reads.note(commit, new)
         reads.define(commit)
     conditions, reads_table = reads.found(first)
