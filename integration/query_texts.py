@@ -397,6 +397,759 @@ SELECT * FROM (SELECT g, dt, n FROM t) PIVOT (sum(n) FOR dt IN ('2024-02-29')) O
 SELECT nope FROM t|SELECT id, count(*) FROM t|SELECT a, FROM t
 """
 
+ALSO = r"""
+row current_timezone()
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'HOST')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'PATH')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'QUERY')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'REF')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'PROTOCOL')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'FILE')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'AUTHORITY')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'USERINFO')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'QUERY', 'e')
+row parse_url('http://u:p@a.b:80/c/d?e=f&g=#h', 'QUERY', 'g')
+row parse_url('http://a.b', 'QUERY', 'x')
+row parse_url('http://a.b', 'PATH')
+row parse_url('http://a.b?x=1', 'FILE')
+row parse_url('file:///a/b', 'HOST')
+row parse_url('file:///a/b', 'AUTHORITY')
+row parse_url('https://192.168.1.1:8080/x%20y?q=%C3%A9&q=2', 'QUERY', 'q')
+row parse_url('https://Example.COM/a;b=1,2/~x', 'HOST')
+row parse_url('https://Example.COM/a;b=1,2/~x', 'PATH')
+row parse_url('http://a.b/?', 'QUERY')
+row parse_url('http://a.b/#', 'REF')
+row parse_url('http://@a.b/', 'USERINFO')
+row parse_url(s, 'HOST')
+row parse_url('s3://bucket/key?x', 'AUTHORITY')
+row parse_url('http://a.b./x', 'HOST')
+row parse_url('http://localhost/x?a=1&ba=2', 'QUERY', 'a')
+row parse_url('http://h/x?ba=2', 'QUERY', 'a')
+row str_to_map('a:1,b:2', ',', ':')
+row str_to_map('a=1;b=2;c', ';', '=')
+row str_to_map(s)
+row str_to_map(s, ',')
+row str_to_map('a:1:2,b:', ',', ':')
+row str_to_map('a|1', '\\|', ':')
+row str_to_map('a:1,a:2')
+row str_to_map('')
+row str_to_map(',')
+row str_to_map('a::b,,', ',', '::')
+row str_to_map(concat('k', id, '=', s), '&', '=')['k1']
+row from_json('{"a": [1, 2], "b": {"c": "x"}}', 'a ARRAY<INT>, b STRUCT<c: STRING>')
+row from_json('{"a": 5, "b": {"c": 7}}', 'a ARRAY<INT>, b STRUCT<c: STRING>')
+row from_json('{"a": [1, null], "b": "x"}', 'a ARRAY<INT>, b STRUCT<c: STRING>')
+row from_json('{"a": [1, "x"], "b": null}', 'a ARRAY<INT>, b STRUCT<c: STRING>')
+row from_json('[1, 2, 3]', 'ARRAY<INT>')
+row from_json('[{"a": 1}, {"a": "x"}, {}, null]', 'ARRAY<STRUCT<a: INT>>')
+row from_json('{"a": 1}', 'ARRAY<STRUCT<a: INT>>')
+row from_json('{"x": 1, "y": null}', 'MAP<STRING, INT>')
+row from_json('{"x": 1, "y": "z"}', 'MAP<STRING, INT>')
+row from_json('{"x": 1, "x": 2}', 'MAP<STRING, INT>')
+row from_json('{"x": {"q": [1.5]}}', 'MAP<STRING, STRING>')
+row from_json('{"x": {"q": 1}}', 'MAP<STRING, STRUCT<q: BIGINT>>')
+row from_json('nope', 'MAP<STRING, INT>')
+row from_json('nope', 'ARRAY<INT>')
+row from_json('', 'ARRAY<INT>')
+row from_json('null', 'ARRAY<INT>')
+row from_json('{"a": 1, "a": "x"}', 'a INT')
+row from_json('{"a": 1, "a": null}', 'a INT')
+row from_json('{"a": "x", "a": 3}', 'a INT')
+row from_json('{"m": 1.005, "n": 12345678901.5, "o": 3}', 'm DECIMAL(10, 2), n DECIMAL(10, 2), o DECIMAL(5, 1)')
+row from_json('{"m": 99999999.995}', 'm DECIMAL(10, 2)')
+row from_json('{"m": 1e3, "n": -0.5}', 'm DECIMAL(10, 2), n DECIMAL(3, 0)')
+row from_json('{"m": true, "n": ""}', 'm DECIMAL(10, 2), n DECIMAL(3, 0)')
+row from_json('{"d": "2024-02-29", "t": "2024-02-29T10:00:00Z"}', 'd DATE, t TIMESTAMP')
+row from_json('{"d": "2024-02-29", "t": "2024-02-29 10:00:00.5"}', 'd DATE, t TIMESTAMP')
+row from_json('{"d": "2024-02-30", "t": "2024-02-29 10:00:00+02:30"}', 'd DATE, t TIMESTAMP')
+row from_json('{"d": true, "t": []}', 'd DATE, t TIMESTAMP')
+row from_json('{"d": "", "t": ""}', 'd DATE, t TIMESTAMP')
+row from_json('{"t": 5}', 't TIMESTAMP')
+row from_json(js, 'a STRING, b ARRAY<STRING>, c STRUCT<d: STRING>')
+row from_json(js, 'MAP<STRING, STRING>')
+row from_json(js, 'ARRAY<STRING>')
+row from_json('{"a": {"b": {"c": [[1, 2], [3]]}}}', 'a STRUCT<b: STRUCT<c: ARRAY<ARRAY<INT>>>>')
+row from_json('{"a": [{"b": 1, "c": "x"}, {"b": 2}]}', 'a ARRAY<STRUCT<b: INT, c: STRING>>').a[0].c
+row from_json('{"a": [{"b": "no", "c": "x"}]}', 'a ARRAY<STRUCT<b: INT, c: STRING>>')
+row from_json('{"a": {"b": "no", "c": "x"}}', 'a STRUCT<b: INT, c: STRING>')
+row from_json('{"a": {"k": {"b": "no"}}}', 'a MAP<STRING, STRUCT<b: INT>>')
+row sequence(DATE '2024-01-31', DATE '2024-06-30', INTERVAL 1 MONTH)
+row sequence(DATE '2024-01-31', DATE '2023-01-01', INTERVAL '-3' MONTH)
+row sequence(DATE '2024-01-01', DATE '2025-12-31', INTERVAL 1 YEAR)
+row sequence(DATE '2024-01-01', DATE '2024-01-20', INTERVAL 1 WEEK)
+row sequence(DATE '2024-01-01', DATE '2024-01-03', INTERVAL 12 HOURS)
+row sequence(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-02', INTERVAL 6 HOURS)
+row sequence(TIMESTAMP '2024-01-31 10:00:00', TIMESTAMP '2024-05-31', INTERVAL 1 MONTH)
+row sequence(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-03')
+row sequence(TIMESTAMP '2024-01-02', TIMESTAMP '2024-01-01', INTERVAL '-90' MINUTES)
+row sequence(TIMESTAMP_NTZ '2024-01-01', TIMESTAMP_NTZ '2024-01-04', INTERVAL 36 HOURS)
+row sequence(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-02', INTERVAL '0 05:30:00' DAY TO SECOND)
+row sequence(DATE '2024-01-01', TIMESTAMP '2024-01-02', INTERVAL 6 HOURS)
+row size(sequence(ts, ts + INTERVAL 1 DAY, INTERVAL 1 HOUR))
+query SELECT ts - tu AS q FROM t WHERE id < 9 ORDER BY id
+query SELECT ts - tu FROM t WHERE id < 3 ORDER BY id
+query SELECT INTERVAL 1 DAY AS q
+query SELECT INTERVAL 1 DAY, INTERVAL 3 HOURS, INTERVAL '1 02:03:04.5' DAY TO SECOND
+query SELECT dt - du AS q, id FROM t ORDER BY q, id
+query SELECT q, count(*) AS c FROM (SELECT dt - du AS q FROM t) GROUP BY q ORDER BY q
+query SELECT dt - du AS q, count(*) AS c FROM t GROUP BY dt - du ORDER BY q
+query SELECT dt - du AS q, count(*) AS c FROM t GROUP BY q ORDER BY q
+query SELECT dt - du AS q, count(*) AS c FROM t GROUP BY 1 ORDER BY 1
+query SELECT DISTINCT dt - du AS q FROM t ORDER BY q DESC NULLS FIRST
+query WITH d AS (SELECT id, ts - tu AS took FROM t) SELECT id, took, took > INTERVAL 1 DAY AS late FROM d ORDER BY id
+query WITH d AS (SELECT id, ts - tu AS took FROM t) SELECT id FROM d WHERE took > INTERVAL 1 DAY ORDER BY took, id
+query WITH d AS (SELECT id, dt - du AS took FROM t) SELECT max(took), min(took) FROM d
+query WITH d AS (SELECT id, dt - du AS took FROM t) SELECT count(took), count(DISTINCT took), avg(took) FROM d
+query SELECT sum(dt - du) AS q FROM t WHERE id < 12
+query SELECT avg(ts - tu) AS q FROM t WHERE id < 12
+query SELECT dt - du AS q FROM t UNION ALL SELECT INTERVAL 3 DAYS
+query SELECT INTERVAL 1 DAY AS q UNION SELECT INTERVAL 1 DAY
+query SELECT INTERVAL 1 DAY AS q UNION ALL SELECT 5
+query SELECT ts + took AS q FROM (SELECT ts, dt - du AS took FROM t WHERE id < 2) ORDER BY q
+query SELECT took, took * 2 AS w, took / 2 AS h FROM (SELECT ts - tu AS took FROM t WHERE id < 2)
+query SELECT x.q FROM (SELECT INTERVAL 1 DAY AS q) x JOIN (SELECT INTERVAL 24 HOURS AS q) y ON x.q = y.q
+query SELECT (SELECT max(dt) - min(dt) FROM t) AS q
+query SELECT g, max(ts) - min(ts) AS span FROM t GROUP BY g ORDER BY g
+query SELECT g, max(ts) - min(ts) AS span FROM t GROUP BY g ORDER BY span, g
+query SELECT g, max(ts) - min(ts) AS span FROM t GROUP BY g HAVING span > INTERVAL 1 DAY ORDER BY g
+query SELECT id, ts - lag(ts) OVER (ORDER BY id) AS gap FROM t ORDER BY id
+query SELECT id, ts - tu AS q, q > INTERVAL 1 DAY AS r FROM t WHERE id < 5 ORDER BY id
+query SELECT * FROM (SELECT INTERVAL 1 DAY AS a, 2 AS b)
+query SELECT count(*) FROM (SELECT ts - tu AS q FROM t) WHERE q IS NULL
+query SELECT count(*) FROM t WHERE (ts - tu) IN (INTERVAL 0 SECOND, INTERVAL 1 DAY)
+query SELECT count(*) FROM t WHERE ts - tu BETWEEN INTERVAL '-10' DAY AND INTERVAL 10 DAYS
+query SELECT * FROM (SELECT g, dt - du AS q FROM t) PIVOT (count(*) FOR g IN (1, 2)) ORDER BY q
+query SELECT q, rank() OVER (ORDER BY q) AS r FROM (SELECT dt - du AS q FROM t) ORDER BY r, q
+query SELECT coalesce(q, INTERVAL 0 SECONDS) AS r FROM (SELECT id, ts - tu AS q FROM t) ORDER BY id
+row coalesce(ts - tu, INTERVAL 1 DAY)
+row coalesce(ts - tu, dt - du)
+row coalesce(dt - du, NULL)
+row CASE WHEN n > 0 THEN ts - tu ELSE INTERVAL 0 SECONDS END
+row CASE WHEN n > 0 THEN dt - du END
+row CASE WHEN n > 0 THEN dt - du ELSE 5 END
+row if(b, INTERVAL 1 DAY, INTERVAL 1 HOUR)
+row IF(b, INTERVAL 1 DAY, NULL)
+row nullif(dt - du, INTERVAL 0 DAYS)
+row greatest(dt - du, INTERVAL 0 DAYS)
+row least(ts - tu, INTERVAL 3 DAYS, NULL)
+row abs(dt - du)
+row abs(ts - tu) < INTERVAL 1 DAY
+row nvl2(n, INTERVAL 1 DAY, INTERVAL 2 DAYS)
+row isnull(ts - tu)
+row (ts - tu) IS NOT NULL
+row -(ts - tu)
+row negative(dt - du)
+row INTERVAL 1 DAY IN (INTERVAL 1 DAY, NULL)
+row (dt - du) NOT IN (INTERVAL 1 DAY, INTERVAL 24 HOURS)
+row coalesce(INTERVAL 1 MONTH, INTERVAL 1 YEAR) > INTERVAL 3 MONTHS
+row coalesce(INTERVAL 1 MONTH, INTERVAL 1 DAY)
+row dt + coalesce(du - dt, INTERVAL 1 DAY)
+row INTERVAL 1 DAY + INTERVAL 3 HOURS
+row make_dt_interval(1, 2, 3, 4.5)
+row (ts - tu) / 2
+row CAST(n AS INTERVAL DAY)
+row sum(dt - du) OVER (PARTITION BY g)
+group max(dt) - min(dt)
+group max(dt - du)
+group count(dt - du)
+group avg(dt - du)
+row to_date('2/9/2024', 'M/d/yyyy')
+row to_date('02/09/2024', 'M/d/yyyy')
+row to_date('002/9/2024', 'M/d/yyyy')
+row to_date('-2/9/2024', 'M/d/yyyy')
+row to_date('+2/9/2024', 'M/d/yyyy')
+row to_date('2/30/2024', 'M/d/yyyy')
+row to_date('13/1/2024', 'M/d/yyyy')
+row to_date('24-02-29', 'yy-MM-dd')
+row to_date('99-02-28', 'yy-MM-dd')
+row to_date('Feb 29, 2024', 'MMM d, yyyy')
+row to_date('FEB 29, 2024', 'MMM d, yyyy')
+row to_date('february 29, 2024', 'MMMM d, yyyy')
+row to_date('Feb 29, 2024', 'MMMM d, yyyy')
+row to_date('February 29, 2024', 'MMM d, yyyy')
+row to_date('May 1, 2024', 'MMMM d, yyyy')
+row to_date('Sept 1, 2024', 'MMM d, yyyy')
+row to_date('29Feb2024', 'ddMMMyyyy')
+row to_date('2024-02', 'yyyy-MM')
+row to_date('2024', 'yyyy')
+row to_date('12024-02-01', 'yyyy-MM-dd')
+row to_date(' 2024-02-01', 'yyyy-MM-dd')
+row to_date('2024-02-01 10', 'yyyy-MM-dd HH')
+row to_date('2024-02-01x', 'yyyy-MM-dd')
+row to_timestamp('2/9/2024 5:07', 'M/d/yyyy H:mm')
+row to_timestamp('2/9/2024 5:07:09 PM', 'M/d/yyyy h:mm:ss a')
+row to_timestamp('2/9/2024 12:07:09 am', 'M/d/yyyy hh:mm:ss a')
+row to_timestamp('2/9/2024 13:07:09 AM', 'M/d/yyyy hh:mm:ss a')
+row to_timestamp('2/9/2024 0:07 AM', 'M/d/yyyy h:mm a')
+row to_timestamp('2024-02-29 10:20:30.123', 'yyyy-MM-dd HH:mm:ss.SSS')
+row to_timestamp('2024-02-29 10:20:30.1', 'yyyy-MM-dd HH:mm:ss.SSS')
+row to_timestamp('2024-02-29 10:20:30.1234', 'yyyy-MM-dd HH:mm:ss.SSS')
+row to_timestamp('2024-02-29 10:20:30.', 'yyyy-MM-dd HH:mm:ss.SSS')
+row to_timestamp('2024-02-29 10:20:30', 'yyyy-MM-dd HH:mm:ss.SSS')
+row to_timestamp('2024-02-29 10:20:30.123456789', 'yyyy-MM-dd HH:mm:ss.SSSSSSSSS')
+row to_timestamp('2024-02-29 10:20:30.5', 'yyyy-MM-dd HH:mm:ss.S')
+row to_timestamp('2024-02-29T10:20:30Z', 'yyyy-MM-dd''T''HH:mm:ss<offset>')
+row to_timestamp('2024-02-29T10:20:30+02:30', "yyyy-MM-dd'T'HH:mm:ss<offset>")
+row to_timestamp('2024-02-29t10:20:30z', "yyyy-MM-dd'T'HH:mm:ss<offset>")
+row to_timestamp('2024-02-29T10:20:30+0230', "yyyy-MM-dd'T'HH:mm:ss<offset>")
+row to_timestamp('2024-02-29 10:20:30 -0800', 'yyyy-MM-dd HH:mm:ss Z')
+row to_timestamp('2024-02-29 10:20:30 Z', 'yyyy-MM-dd HH:mm:ss Z')
+row to_timestamp('2024-02-29T10:20:30.123Z', "yyyy-MM-dd'T'HH:mm:ss.SSS<offset>")
+row to_timestamp('2024-02-29T10:20:30+18:30', "yyyy-MM-dd'T'HH:mm:ss<offset>")
+row to_timestamp('29.02.2024 24:00', 'dd.MM.yyyy HH:mm')
+row to_timestamp('2024-02-29 10', 'yyyy-MM-dd HH')
+row to_timestamp('5:07 PM', 'h:mm a')
+row to_timestamp('20240229102030', 'yyyyMMddHHmmss')
+row to_timestamp('20240229T102030', "yyyyMMdd'T'HHmmss")
+row unix_timestamp('2/9/2024', 'M/d/yyyy')
+row to_unix_timestamp('9 Feb 2024 08:00', 'd MMM yyyy HH:mm')
+row to_timestamp('2024-1-1 1:2:3', 'yyyy-M-d H:m:s')
+row to_date('1/2/24', 'M/d/yy')
+row to_date('1/2/2024', 'M/d/yy')
+row s RLIKE '(?i)a'
+row s RLIKE '(?i)hello'
+row s RLIKE '(?i)[^A-C]'
+row s RLIKE '(?i)^É'
+row s RLIKE '(?i)ß|K'
+row '\u212a\u017f' RLIKE '(?i)k'
+row '\u212a\u017f' RLIKE '(?i)s'
+row '_' RLIKE '(?i)[Z-a]'
+row 'z' RLIKE '(?i)^[Z-a]$'
+row 'A' RLIKE '(?i)^[Z-a]$'
+row 'B' RLIKE '(?i)^[Z-a]$'
+row regexp_replace(s, '(?i)A', '*')
+row regexp_extract(s, '(?i)(WORLD|b)', 1)
+row split(s, '(?i)A')
+row regexp_count(s, '(?i)l')
+row s RLIKE 'a(?i)b'
+row (n, p) IN ((1, 2), (3, 3))
+row (n, p) IN ((1, NULL), (NULL, 3))
+row (n, p) NOT IN ((1, 2), (3, 3))
+row (n, p) = (p, n)
+row (n, s) IN ((1, 'a'), (2, 'b'))
+row (n, p) IN ((1L, 2), (3, 3.5))
+row (d, e) IN ((0.0D, double('NaN')), (-0.0D, 1.0D))
+row (n, p) IN ((1, '2'))
+row struct(n, p) IN (struct(1, 2), struct(3, 3))
+row arrays_overlap(a, array(1, 9))
+row l = '9223372036854775807'
+row dt IN ('2024-02-29', '1970-01-01')
+row round(i, -9)
+row from_unixtime(l)
+row hash(-0.0D, 0.0D)
+row elt(2, 'a', 'b')
+row CAST(array(array(1), NULL) AS STRING)
+row map_from_entries(array(struct('a', 1), struct('b', 2)))
+row sqrt(-1)
+row instr('😀x', 'x')
+row find_in_set('a,b', 'a,b')
+row unbase64('YWJj')
+row extract(dow FROM dt)
+group any_value(n)
+row 1.0 / 3.0 / 7.0
+row get_json_object(js, '$')
+row day > TIMESTAMP '2024-01-01 00:00:00'
+window lag(n, 1, 1.5) OVER (ORDER BY id)
+row m + 1L
+row o / m
+row ln(-1)
+window count(*) OVER (ORDER BY y RANGE BETWEEN 100 PRECEDING AND 100 FOLLOWING)
+row lower('İI ΑΣ Σ ΟΔΥΣΣΕΥΣ')
+row TRY_CAST('-1.9' AS INT)
+row to_date('20240229', 'yyyyMMdd')
+window count(*) OVER (PARTITION BY f, n)
+row CASE WHEN n > 0 THEN '5' ELSE n END
+window cume_dist() OVER (PARTITION BY g ORDER BY n)
+row hash(y, h, i, l)
+row if(n > 0, 1.0, 2.00)
+row concat_ws(',', `as`)
+row 0e0 / 0e0
+row map_from_arrays(array('a', 'b'), array(1, 2))
+row CAST(mp AS MAP<STRING, DOUBLE>)
+row CAST(array(m) AS STRING)
+row last_day('2024-02-10')
+row xxhash64('')
+row TRY_CAST('on' AS BOOLEAN)
+row CAST(i AS FLOAT)
+row coalesce(f, 1)
+row i >> 33
+row date_format(ts, 'yyyyMMdd''T''HHmmssSSSSSS')
+row 1 IN (NULL)
+row .5
+row s LIKE 'a/_b' ESCAPE '/'
+row CAST(m AS FLOAT)
+group mode(n)
+row 12345678901234567890.123456789 * 9.87654321
+row array_repeat(s, -1)
+row try_element_at(a, 2)
+row from_unixtime(0, 'yyyy-MM-dd HH:mm:ss.SSS')
+row round(m, 5)
+row CAST(number AS DECIMAL(10, 2))
+row chr(n + 64)
+window max(d) OVER (PARTITION BY g)
+row TRY_CAST('12:30' AS TIMESTAMP)
+row NULL OR true
+row 'a\nb' LIKE 'a_b'
+row filter(a, x -> x > 1)
+row number = 12.0
+row array_append(a, 4)
+row CASE WHEN n > 0 THEN 1 WHEN n < 0 THEN 2.50 ELSE 3e0 END
+row 4 & 2 = 0
+row d < double('NaN')
+group var_pop(f)
+row TRY_CAST(number AS DECIMAL(3, 1))
+row TRY_CAST('2024-01-01 junk' AS DATE)
+group sum(if(b, 1, NULL))
+row TRY_CAST('.' AS INT)
+row regexp_replace(s, '(a)', '\\1')
+row make_timestamp(2024, 2, 29, 12, 30, 59.999999)
+row pow(-8, 1/3)
+row format_number(12345.678, 2)
+row -7.5 % 2
+row regexp_extract(s, '([a-z])([0-9])?', 2)
+row timestampdiff(MONTH, ts, tu)
+row CAST(CAST(0 AS DECIMAL(10, 7)) AS STRING)
+row CASE WHEN n > 0 THEN dt WHEN n < 0 THEN ts END
+row TRY_CAST('12024-01-01' AS DATE)
+row s RLIKE 'a|b'
+row trim('\t\n a \n')
+row n BETWEEN '1' AND 3
+window sum(p) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+row CASE s WHEN 1 THEN 'a' ELSE 'b' END
+row array_union(a, array(1, NULL))
+row flatten(array(a, array(1)))
+window lead(s, 1, 'x') OVER (PARTITION BY g ORDER BY id)
+row elt(n, s, t2)
+row split_part('abc', '', 1)
+row m / 3L
+group sum(CASE WHEN b THEN 1.5 END)
+row trim(BOTH 'xa' FROM s)
+window ntile(4) OVER (PARTITION BY g ORDER BY id)
+row sequence(10, 1, -4)
+row CAST(array(d, e) AS STRING)
+row s BETWEEN 'a' AND 5
+row s RLIKE '^a'
+row nvl2(NULL, 1, 2.5)
+row ceil(-0.5)
+row regexp_extract(s, '([a-z])([0-9])', 1)
+row format_number(12345.678, 0)
+row rpad(s, 4)
+row unix_timestamp('2024-01-01', 'yyyy-MM-dd')
+row split('a,b,,', ',', 0)
+row d IN (double('NaN'), 1)
+row repeat(s, -1)
+row n > 1 = b
+row left('😀x', 1)
+group variance(p)
+row reverse('😀e\u0301x')
+row f IN (float('NaN'))
+row round(d, 15)
+row to_timestamp('2024-02-29 10.20', 'yyyy-MM-dd HH.mm')
+row TRY_CAST('+inf' AS DOUBLE)
+row format_number(0.135, 2)
+row upper('straße ǆ ﬁ')
+row y div 2
+row -y
+row x < x'00ff'
+row locate('x', '😀x', 0)
+row exists(a, x -> x > 2)
+row w - m
+row mp['zz']
+row CAST(d AS DECIMAL(10, 3))
+row named_struct('a', n, 'b', s)
+row array_repeat(n, p)
+row split('', ',')
+row ~-1
+row coalesce(dt, '2024-01-01')
+row d = double('NaN')
+row unhex('zz')
+row CAST(n AS TIMESTAMP)
+group bit_or(l)
+row CAST(array(dt, du) AS STRING)
+row weekday(dt) + dayofweek(dt)
+row w div 3
+row day = DATE '2024-01-01'
+row space(n)
+row m * 1L
+row round(0.5D)
+row map(-0.0D, 1)
+row CAST(a AS ARRAY<DOUBLE>)
+row i * i
+row nanvl(f, 0)
+row s LIKE '_'
+row s ILIKE 'É'
+row ~y
+row CAST(`as` AS ARRAY<INT>)
+row CAST(1.0e16 AS STRING)
+group string_agg(t2, ',')
+row TRY_CAST('Infinity' AS DOUBLE)
+row CAST(w AS FLOAT)
+row exp(710)
+row l >> -1
+row TRY_CAST('2024-13-01' AS DATE)
+row greatest(b, c)
+row array_min(`as`)
+row l * l
+row dateadd(MONTH, 1, dt)
+row s LIKE ''
+row k = l + 0.0
+row levenshtein('😀a', 'a')
+row date_diff(dt, du)
+window rank() OVER (ORDER BY n DESC NULLS FIRST)
+row least(dt, ts)
+row w / m
+row sha2(s, 384)
+window nth_value(n, 2) IGNORE NULLS OVER (PARTITION BY g ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+row datediff('2024-03-01', '2024-02-01')
+window rank() OVER (ORDER BY d)
+window sum(p) OVER (ORDER BY n RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+row f IN (0.1, 1.5)
+row TRY_CAST('1_000' AS INT)
+row floor(o, 2)
+window rank() OVER (ORDER BY s)
+row pmod(-7, 3)
+row lpad('😀', 3, '日')
+row slice(a, -2, 2)
+row NOT NULL
+row s RLIKE '[^a]'
+row l << 64
+row aggregate(a, 0, (acc, x) -> acc + x)
+row regexp_substr(s, '[0-9]+')
+row d = 0.1
+row forall(a, x -> x > 0)
+row add_months(dt, -1)
+row format_string('%,d', l)
+row regexp_replace(s, '\\s+', ' ')
+row TRY_CAST('  true ' AS BOOLEAN)
+row trim(LEADING FROM s)
+row CAST(b AS INT) + CAST(b AS DOUBLE)
+row bin(-1)
+row filter(a, (x, i) -> i > 0)
+group map_from_entries(collect_list(struct(id, n)))
+window lag(n) OVER (ORDER BY id)
+row CAST(map(n + 10, s) AS STRING)
+row xxhash64(ts, tn, dt, NULL)
+window sum(n) OVER (PARTITION BY g ORDER BY n)
+row date_format(dt, 'yyyy/MM/dd HH')
+row split('a1b2c3', '[0-9]', 2)
+row d > double('inf')
+query SELECT DISTINCT mp FROM t
+row d <=> double('NaN')
+row '\u00e9\101\0\%\_\Z'
+row date_format('2024-02-29', 'dd.MM.yyyy')
+window lead(n) IGNORE NULLS OVER (PARTITION BY g ORDER BY id)
+row number = 1e3
+row array_insert(a, 2, 9)
+row unix_timestamp(s)
+row s RLIKE '\\w+\\s'
+query SELECT id, n IN (SELECT p FROM t) AS q FROM t ORDER BY id
+row to_timestamp(d)
+row floor(-12345.6, -2)
+row hash(d, f)
+row sequence(1, n)
+window lead(n, -1) OVER (ORDER BY id)
+row 'a\'b'
+row nanvl(d, f)
+row TRY_CAST('-infinity' AS DOUBLE)
+row regexp_extract(s, '([a-z])([0-9])', 2)
+window avg(n) OVER (PARTITION BY g)
+row coalesce(n, m, d)
+window sum(n) OVER (PARTITION BY g ORDER BY n ROWS UNBOUNDED PRECEDING)
+row 0.1 * 0.1 * 0.1 * 0.1 * 0.1
+row char(256 + 65)
+row m IN (n, d)
+row TRY_CAST('0x10' AS INT)
+row map_filter(mp, (k, v) -> v > 1)
+group stddev_pop(d)
+row l = 1.0
+row day < tn
+row translate('😀abc', '😀a', 'xy')
+row array_join(`as`, ',', 'N')
+row split_part(s, ',', 2)
+window sum(p) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING)
+row transform(a, x -> transform(a, y -> x + y))
+row split('a,b,,', ',')
+row ts - dt > INTERVAL 1 DAY
+row TRY_CAST(l AS SMALLINT)
+row map(d, 1)
+row CASE WHEN n > 0 THEN w ELSE m * m END
+group max(struct(d, s))
+group sum(sum(n)) OVER (ORDER BY g)
+row bround(i, -1)
+row ln(0)
+group count(n, p)
+row CAST(d * 1e-10 AS STRING)
+row CASE WHEN n > 0 THEN w ELSE l END
+window count(*) OVER (PARTITION BY a)
+row array_intersect(a, array(1, NULL))
+row n IN (1.5, '2')
+group var_samp(m)
+row concat(s, 1.50, d, b)
+row from_json(js, 'a INT')
+query SELECT id, n IN (SELECT p FROM t WHERE p IS NOT NULL) AS q FROM t ORDER BY id
+row CAST(w * 0.0000001 AS STRING)
+row TRY_CAST('nan' AS DOUBLE)
+row 1 + 2 * 3 - 4 / 2 % 3
+row w % m
+row 1.5e3F
+row sequence(1, 10, 3)
+row timestampdiff(DAY, dt, ts)
+window lag(n) IGNORE NULLS OVER (ORDER BY id)
+row s LIKE '%'
+row NULL IS DISTINCT FROM n
+row shiftright(l, 1)
+row date_part('seconds', tn)
+row n IN (1, 2.0, 3e0)
+row CAST(struct(n, s, NULL) AS STRING)
+row pmod(l, -3)
+row date_add('2024-01-31', 1)
+row CAST(0.0000001 AS STRING)
+group count(DISTINCT d, e)
+row TRY_CAST('1.9' AS INT)
+row to_json(struct(d AS d, f AS f))
+row filter(a, x -> x IS NULL)
+window first(n) OVER (ORDER BY id ROWS 2 PRECEDING)
+row TRY_CAST('2024-01-01Tjunk' AS DATE)
+row array_insert(a, 5, 9)
+row right('😀x', 1)
+window count(*) OVER (PARTITION BY d)
+row hash(dt, ts, tn)
+row regexp_replace(s, 'a', '$0')
+group covar_samp(m, n)
+row from_utc_timestamp(ts, '+05:30')
+row 2 - -1
+row zip_with(a, `as`, (x, y) -> concat(x, y))
+row nullif(dt, '2024-02-29')
+row TRY_CAST('1.' AS INT)
+row timestampadd(HOUR, 25, ts)
+row xxhash64(repeat('abcdefgh', 9))
+window sum(p) OVER (ORDER BY n DESC RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)
+group bool_and(n > 0)
+row 100Y
+query SELECT count(*) FROM t WHERE n NOT IN (SELECT p FROM t WHERE p IS NOT NULL)
+row CASE n WHEN '1' THEN 'a' WHEN 2.0 THEN 'b' END
+group array_sort(collect_list(s))
+row X'1'
+group concat_ws(',', collect_list(t2))
+row dt IN (ts, tu)
+row TRY_CAST('-' AS INT)
+row initcap('hello WORLD-foo bar_baz éa 1st o''neil')
+row aggregate(a, 0, (acc, x) -> acc + coalesce(x, 0))
+row CAST(1e-7 AS STRING)
+row isnan(f)
+row CAST('1 ' AS DOUBLE)
+row concat_ws(',', `as`, s, t2)
+row -1e308 * 10
+row ts IN (dt, du)
+row st.x + 1
+row m > f
+row sequence(5, 1)
+row isnull(NULL)
+row f = CAST(0.1 AS FLOAT)
+row i = l AND l = i
+row to_date('2024-02-30', 'yyyy-MM-dd')
+row 1e0 / 0e0
+row h * h
+row CAST(d AS FLOAT)
+row round(i, -10)
+group listagg(DISTINCT t2, ',') WITHIN GROUP (ORDER BY t2)
+row y / 2
+row date_format(ts, 'hh:mm a')
+row n IN ('1', '2')
+row CASE WHEN n > 0 THEN f ELSE m END
+row try_element_at(mp, 'zz')
+group percentile(m, 0.25)
+row CASE WHEN n > 0 THEN '2024-01-01' ELSE dt END
+row round(d, -1)
+row coalesce(w, 1.123456789012345678901234567890)
+row d IN (float('0.1'), 0.1)
+row CAST(array(b) AS STRING)
+row round(2.5D)
+row d IS NOT DISTINCT FROM e
+row TRY_CAST('1d' AS DOUBLE)
+row add_months('2024-01-31', 1)
+row 1 | 2 = 3
+row least(m, o, w)
+row format_number(n, 2)
+row CAST(f AS DECIMAL(10, 3))
+row s || d
+row format_string('%5d|%-5s|%05.1f', n, t2, d)
+row least(f, d)
+row date_trunc('week', tn)
+row 1BD
+row s LIKE '__'
+row s RLIKE 'é'
+row log(1, 10)
+row dt BETWEEN '2020-01-01' AND ts
+row 1 < 2 AND 2 < 3 OR false
+row greatest(x, x)
+row from_unixtime(1700000000, 'EEEE, d MMMM yyyy h:mm a')
+row b AND NULL
+query SELECT count(*) FROM t WHERE n NOT IN (SELECT p FROM t)
+row m IN (1, 1.5, 0.01)
+row xxhash64(f, d, -0.0D)
+row s || ts
+row 1e-2
+row split('a1b2c3', '[0-9]')
+row ceil(1.2345, 2)
+row zip_with(a, a, (x, y) -> x + y)
+row s RLIKE '.'
+row round(y, -1)
+row n NOT IN (1, NULL)
+row f = 0.1D
+row months_between(ts, tu, false)
+row CAST(1.0e7 AS STRING)
+row pmod(m, 0.3)
+window percent_rank() OVER (PARTITION BY g ORDER BY n)
+row s RLIKE 'a$'
+row TRY_CAST('2024-01-01 1:2:3' AS TIMESTAMP)
+window count(*) OVER (PARTITION BY st)
+row pow(0, 0)
+row number < 1L
+row d BETWEEN -1 AND double('NaN')
+row greatest(-0.0D, 0.0D)
+row coalesce(f, 1L)
+row xxhash64(m, w)
+row find_in_set('', s)
+window lag(n, 2, 0) OVER (ORDER BY id)
+row n & 3 | 4 ^ 1
+row bround(o, 3)
+row factorial(21)
+row TRY_CAST('+2024-01-01' AS DATE)
+row 'a' || NULL
+row NULL AND false
+row mod(-7.5, 2)
+row number IN (12, -3)
+row slice(a, 2, 0)
+row CAST(b AS DECIMAL(3, 1))
+row 10.00 / 4
+row to_timestamp(n)
+row TRY_CAST('2024-01-01 10:00:00 UTC+3' AS TIMESTAMP)
+row d = -0.0D
+row sha2(s, 224)
+row TIMESTAMP '2024-01-01 10:00:00+02:00'
+row unhex('F')
+row round(1.005D, 2)
+row w = l
+row format_number(w, 4)
+row shiftrightunsigned(i, 1)
+row array_join(a, '-')
+window stddev(n) OVER (PARTITION BY g)
+row 99999999999999999999999999999999999999 + 0.1
+row 1.0BD
+row timestampadd(MONTH, 1, ts)
+row m + n
+row transform(`as`, x -> upper(x))
+row from_unixtime(n * 100000000L)
+row hash(m, o, w)
+group last(s, true)
+group avg(m) / 3
+row TRY_CAST('2024-01-01 10:00:00 EST' AS TIMESTAMP)
+row typeof(1.5 + n)
+row make_timestamp(2024, 2, 29, 12, 30, 60)
+row greatest(1, 2.5, 3e0)
+row CASE WHEN n > 0 THEN f ELSE l END
+row CAST(ts AS DECIMAL(20, 6))
+row substring_index('a.b.c', '.', -2)
+row TRY_CAST('' AS INT)
+group corr(d, e)
+row regexp_replace(s, '[aeiou]', '')
+row l = 9223372036854775807.0
+window sum(n) FILTER (WHERE b) OVER (PARTITION BY g)
+row s RLIKE '^$'
+row s IN (1, 2)
+row to_date(ts)
+row CAST(CAST(0 AS DECIMAL(38, 10)) AS STRING)
+row s NOT LIKE NULL
+row f > 0.1
+group coalesce(sum(n), 0) + count(*)
+row array_except(a, array(1))
+row i ^ l
+group sort_array(collect_set(n))
+row extract(second FROM ts)
+row log(0, 10)
+group max_by(s, d)
+row extract(yearofweek FROM dt)
+group round(sum(m) * 100 / sum(o), 2)
+group sum(m * m)
+row TRY_CAST('1e2' AS DECIMAL(5, 1))
+row greatest(s, NULL, t2)
+row CAST(' 1\t' AS INT)
+row y << 9
+row coalesce(NULL, NULL)
+row date_part('quarter', dt)
+row coalesce(f, 1.5)
+row round(f, 1)
+group avg(DISTINCT m)
+row translate(s, 'abc', 'x')
+row CAST(2 AS DECIMAL(38, 18)) * CAST(3 AS DECIMAL(38, 18))
+row chr(-1)
+row date_trunc('quarter', ts)
+row pmod(d, 3)
+row transform(a, x -> x + 1)
+row xxhash64(s, x, a, st)
+row regexp_replace(s, 'a', '\\\\')
+row coalesce(x, 'abc')
+row CAST(number AS DECIMAL(5, 0))
+row n IS NOT DISTINCT FROM p
+row 'a''b'
+row array_except(array(1, 1, NULL, 2), a)
+row pow(2, -1)
+row '😀' LIKE '_'
+row concat(n, dt)
+window sum(n) OVER (PARTITION BY NULL)
+row TRY_CAST('1e2' AS INT)
+row TRY_CAST('2024-01-01 10' AS TIMESTAMP)
+row b = 'yes'
+row s LIKE 'a\\\\b'
+row months_between('2024-02-29', '2024-01-31')
+row CAST(m AS DECIMAL(3, 1))
+query SELECT count(*) FROM t WHERE NOT (n IN (SELECT p FROM t WHERE p > 2))
+row split_part('a,b,c', ',', -1)
+row format_number(d, 3)
+row CASE m WHEN 0.01 THEN 'a' WHEN 1 THEN 'b' WHEN 1.5e0 THEN 'c' END
+row log10(1000)
+row coalesce(y, h, 1.5)
+row number > 5
+row b > 'false'
+row nullif(1, NULL)
+window row_number() OVER (PARTITION BY g ORDER BY n, id)
+row w * m
+row date_sub(ts, 1)
+window avg(m) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)
+group rank() OVER (ORDER BY max(n) DESC NULLS LAST)
+row TRY_CAST('2024-01-01T' AS DATE)
+row from_utc_timestamp('2024-03-31 01:30:00', 'Europe/Berlin')
+row if(b, s, x)
+row factorial(-1)
+row cardinality(mp)
+group sum(n) FILTER (WHERE b)
+group array_agg(p)
+row CASE WHEN n > 0 THEN m WHEN n < 0 THEN o ELSE l END
+row reduce(a, 1, (acc, x) -> acc * coalesce(x, 1))
+row s || n + 1
+row l div -1
+group sum(h * 1)
+window dense_rank() OVER (PARTITION BY g ORDER BY f)
+window last_value(n, true) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+row transform_keys(mp, (k, v) -> upper(k))
+row +n
+row f = 0.1
+row try_divide(1e0, 0)
+row date_format(ts, 'E EEE EEEE')
+window ntile(7) OVER (ORDER BY id)
+group max_by(n, s)
+row CAST(123456789.123D AS STRING)
+group count(DISTINCT f)
+row hash(struct(a, s))
+row CASE WHEN n > 0 THEN '5' ELSE d END
+row startswith(s, '')
+row exists(a, x -> x IS NULL)
+window count(*) OVER (ORDER BY l RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+row transform(a, (x, i) -> x * i)
+""".replace("<offset>", "X" * 3)
+"""One in a line, behind its kind."""
+
 
 def _split(text: str) -> Iterator[str]:
     for line in text.strip().splitlines():
@@ -442,6 +1195,9 @@ def texts() -> list[tuple[str, str]]:
     found += [("window", f"{text} {_OVER}") for text in _split(_WINDOWED)]
     found += [("window", text) for text in _split(WINDOW)]
     found += [("query", text) for text in _split(QUERY)]
+    for line in ALSO.strip().splitlines():
+        kind, _, text = line.partition(" ")
+        found.append((kind, text))
     return list(dict.fromkeys(found))
 
 

@@ -24,7 +24,7 @@ LONGER_FACES = {
         36,
         "scans, datasets, pandas, changes and known keys of tables, and what spreads their tasks",
     ),
-    "txlog.core.predicates": (46, "queries are bound by the parts that conditions are bound by"),
+    "txlog.core.predicates": (48, "queries are bound by the parts that conditions are bound by"),
     "txlog.core.store": (45, "the values of files and versions that every store, catalog and test kit shares"),
     "txlog.core.writing": (43, "each step from rows to a sealed file is a part that changes and rewrites use alone"),
     "txlog.core.changes.tasks": (48, "a command's work is a struct that it gives to its workers, with what comes back"),

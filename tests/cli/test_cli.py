@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import gzip
 import json
 import os
@@ -423,6 +424,19 @@ def test_csv_with_another_delimiter_is_read_if_the_option_names_it(
 
 def test_a_delimiter_of_two_characters_is_refused(table: Path, csv_file: Path) -> None:
     assert txlog("append", table, csv_file, "--delimiter", ";;").exit_code == 2
+
+
+def test_numbers_in_csv_may_have_a_decimal_comma(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id;price;rate\n1;1,50;0,25\n2;-3;\n")
+    arguments = ("append", tmp_path / "t", rows, "--delimiter", ";")
+    made = txlog("create", tmp_path / "t", "--columns", "id int, price decimal(6, 2), rate double")
+    assert (made.exit_code, txlog(*arguments).exit_code) == (0, 1)
+    assert txlog(*arguments, "--decimal-comma").exit_code == 0
+    assert [tuple(row.values()) for row in rows_of(tmp_path / "t")] == [
+        (1, decimal.Decimal("1.50"), 0.25),
+        (2, decimal.Decimal(-3), None),
+    ]
 
 
 def test_csv_without_a_header_has_the_tables_columns_in_their_order(table: Path, tmp_path: Path) -> None:

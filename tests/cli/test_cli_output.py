@@ -266,6 +266,7 @@ def test_a_usage_error_with_json_is_printed_as_json(arguments: list[str]) -> Non
         ("info", "use txlog show"),
         ("gc", "use txlog vacuum"),
         ("rollback", "use txlog restore"),
+        ("undo", "use txlog restore URI --version NUMBER"),
         ("compact", "use txlog optimize"),
         ("z-order", "use txlog optimize --zorder-by COLUMNS"),
         ("shwo", "Did you mean 'show'?"),

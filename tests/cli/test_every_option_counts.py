@@ -44,6 +44,7 @@ OPTIONS = {
     "--format": Given(["--format", "json"], suffix=".rows"),
     "--null": Given(["--null", "mon"]),
     "--delimiter": Given(["--delimiter", ";"]),
+    "--decimal-comma": Given(["--decimal-comma"], text='id,day,n\n1,mon,"1,5"\n', beside=["--merge-schema"]),
     "--no-header": Given(["--no-header"], text="1,mon\n4,mon\n"),
     "--create": Given(["--create"]),
     "--partition-by": Given(["--partition-by", "id"]),

@@ -46,6 +46,24 @@ def test_statements_run_and_rows_are_a_table(folder: Path) -> None:
     assert str(folder / "s" / "t") in run("describe", "s.t", "--catalog", folder).stdout
 
 
+def test_rows_are_csv_that_append_reads_again(folder: Path) -> None:
+    made = run("sql", "create table s.c (id int, name string, x binary, b boolean, m decimal(4, 2))", "-c", folder)
+    assert made.exit_code == 0
+    text = (
+        "insert into s.c values (1, 'a,\"b\"', X'FF', true, 1.5), (2, '', null, false, null), (3, null, null, null, 0)"
+    )
+    done = run("sql", f"{text}; select id, name, b, m from s.c order by id", "-c", folder, "--csv")
+    assert done.stdout == 'id,name,b,m\n1,"a,""b""",true,1.50\n2,"",false,\n3,,,0.00\n'
+    assert "3 rows" in done.stderr
+    nested = run("sql", "select array(1, null) as a, map('k', date '2024-02-29') as m, 1.5D as d", "--csv")
+    assert nested.stdout == 'a,m,d\n"[1,null]","[[""k"",""2024-02-29""]]",1.5\n'
+    (folder / "rows.csv").write_text(done.stdout)
+    uri = folder / "s" / "c"
+    assert run("append", uri, folder / "rows.csv").exit_code == 0
+    assert run("head", uri, "--where", "id < 3", "--columns", "id,name", "--csv").stdout.count('2,""\n') == 2
+    assert run("head", uri, "--csv", "--json").exit_code == 2
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [

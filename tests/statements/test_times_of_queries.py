@@ -83,7 +83,11 @@ def test_a_text_that_looks_like_a_time_stays_a_text_in_a_query(catalog: txlog.Ca
         ("select ts from t where ts > tn", "timestamp and timestamp_ntz cannot be compared: CAST one of them"),
         ("select coalesce(ts, tn) as x from t", r"no common type .*: CAST them to one"),
         ("select ts + interval (id) day as x from t", "an interval other than a whole number and a unit"),
-        ("select explode(sequence(ts, ts, interval 1 day)) as x from t", "takes two dates"),
+        ("select explode(sequence(ts, ts, interval 1 day)) as x from t", "where days have 23 to 25 hours"),
+        (
+            "select count(*) over (order by ts range between interval 1 day preceding and current row) as x from t",
+            "a RANGE of days of timestamps in Europe/Berlin",
+        ),
         ("select ts at time zone 'Asia/Tokyo' as x from t", "is not supported"),
     ],
 )

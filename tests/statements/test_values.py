@@ -40,6 +40,17 @@ ALWAYS = (
     *("percentile(d, 0.3)", "percentile(n, array(0.25, 0.5, 1))", "percentile_disc(0.25) WITHIN GROUP (ORDER BY d)"),
     *("mode(n, true)", "regr_slope(n, 1)", "max(struct(id, s)).s", "any_value(n) IGNORE NULLS"),
     "sum(p) OVER (PARTITION BY g ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW)",
+    *("CASE WHEN n > 0 THEN ts - tu ELSE INTERVAL 0 SECONDS END", "avg(dt - du)", "max(dt - du)", "str_to_map(s)"),
+    'from_json(\'[{"a": 1}, {"a": "x"}, {}, null]\', \'ARRAY<STRUCT<a: INT>>\')',
+    'from_json(\'{"a": 1, "a": "x"}\', \'a INT\')',
+    "from_json('{\"x\": 1, \"y\": null}', 'MAP<STRING, INT>')",
+    "parse_url('https://192.168.1.1:8080/x%20y?q=%C3%A9&q=2', 'QUERY', 'q')",
+    "sequence(TIMESTAMP '2024-01-31 10:00:00', TIMESTAMP '2024-05-31', INTERVAL 1 MONTH)",
+    *("to_timestamp('2/9/2024 12:07:09 am', 'M/d/yyyy hh:mm:ss a')", "to_date('FEB 29, 2024', 'MMM d, yyyy')"),
+    f"to_timestamp('2024-02-29T10:20:30+02:30', \"yyyy-MM-dd'T'HH:mm:ss{'X' * 3}\")",
+    *("'z' RLIKE '(?i)^[Z-a]$'", "(n, s) IN ((1, 'a'), (2, 'b'))", "current_timezone()"),
+    *("f = 0.1", "f IN (0.1, 1.5)", "get_json_object(js, '$')"),
+    "SELECT id, n IN (SELECT p FROM t) AS q FROM t ORDER BY id",
 )
 
 

@@ -34,6 +34,7 @@ Delimiter = Annotated[
     str | None, typer.Option("--delimiter", metavar="CHARACTER", help="separates CSV values: ';', '|', 'tab'")
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV has no header; its columns are the table's, in order")]
+DecimalComma = Annotated[bool, typer.Option("--decimal-comma", help="numbers in CSV are written as 1,50")]
 Files = Annotated[
     list[Path],
     typer.Argument(
@@ -84,6 +85,7 @@ class OpensFiles(Protocol):
         null_values: Sequence[str] = ("",),
         delimiter: str | None = None,
         has_header: bool = True,
+        has_decimal_commas: bool = False,
         optional: Collection[str] = (),
         replacing: Replacing | None = None,
     ) -> RowsOfFiles:
@@ -96,6 +98,7 @@ class OpensFiles(Protocol):
             null_values: The strings that mean null in CSV.
             delimiter: What separates values in CSV; None: the usual for the suffix.
             has_header: Whether the first line of CSV names the columns; else they are the known ones, in order.
+            has_decimal_commas: Whether a comma is before the fraction of a number in CSV, and no point.
             optional: The columns that rows may lack, which does not mean null.
             replacing: Given for rows that replace others, so that rows of JSON have all known columns that are read,
                 unless their kind says that they delete.
@@ -121,6 +124,7 @@ class GivenFiles(msgspec.Struct, frozen=True):
     null_values: NullValues = None
     delimiter: Delimiter = None
     no_header: NoHeader = False
+    decimal_comma: DecimalComma = False
     merge_schema: MergeSchema = False
 
     def __post_init__(self) -> None:
@@ -153,6 +157,7 @@ class GivenFiles(msgspec.Struct, frozen=True):
             null_values=("", *(self.null_values or ())),
             delimiter=mark,
             has_header=not self.no_header,
+            has_decimal_commas=self.decimal_comma,
             optional=optional,
             replacing=replacing,
         )

@@ -26,6 +26,7 @@ Uri = Annotated[
     typer.Argument(metavar="URI", help="a path, or a file:, s3://, gs://, az:// or abfss:// URI", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
+Csv = Annotated[bool, typer.Option("--csv", help="print the rows as CSV, with a header")]
 Storage = Annotated[
     list[str] | None,
     typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="an option of the store; may be repeated"),

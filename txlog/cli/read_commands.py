@@ -10,8 +10,8 @@ from rich.text import Text
 from txlog.cli import show
 from txlog.cli.declared import CommandCall, of_operation
 from txlog.cli.opened import opened_at
-from txlog.cli.options import Columns, Json, Parameters, Storage, Timestamp, Uri, Version, names, pairs
-from txlog.cli.tables import first_rows, show_rows
+from txlog.cli.options import Columns, Csv, Json, Parameters, Storage, Timestamp, Uri, Version, names, pairs
+from txlog.cli.tables import check_one_form, first_rows, show_rows
 
 Where = Annotated[str | None, typer.Option(metavar="SQL", help="only matching rows: \"day = '2026-11-20'\"")]
 
@@ -24,17 +24,19 @@ def changes(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the first rows")
     ] = None,
+    as_csv: Csv = False,
 ) -> None:
-    """The table's change data feed must be on (delta.enableChangeDataFeed). With --json, all rows are one document.
-    Otherwise it shows the first 100 rows, or --limit.
+    """The table's change data feed must be on (delta.enableChangeDataFeed). With --json, all rows are one document;
+    --csv prints them all too. Otherwise it shows the first 100 rows, or --limit.
     """
     if ("from_version" in call.given) == ("from_timestamp" in call.given):
         raise typer.BadParameter("use --from or --from-timestamp, where the changes start")
-    most = limit or (None if call.as_json else _SHOWN_ROWS)
+    check_one_form(as_csv, call.as_json)
+    most = limit or (None if call.as_json or as_csv else _SHOWN_ROWS)
     with call.opened() as (table, out):
         with out.waiting("reading changes"):
             rows = first_rows(table.changes(**call.given), most)
-        show_rows(out, rows, nothing="no changes")
+        show_rows(out, rows, nothing="no changes", as_csv=as_csv)
 
 
 @of_operation("history")
@@ -53,14 +55,16 @@ def head(
     version: Version = None,
     timestamp: Timestamp = None,
     storage_options: Storage = None,
+    as_csv: Csv = False,
     as_json: Json = False,
 ) -> None:
     """Show the first rows of a table. Reads only the files that have them."""
+    check_one_form(as_csv, as_json)
     with opened_at(uri, version, timestamp, storage_options, as_json) as (_, snapshot, out):
         with out.waiting("reading rows"):
             wanted = names(columns) if columns else None
             found = snapshot.head(limit, wanted, where, parameters=pairs(parameters, "--param") or None)
-        show_rows(out, first_rows(found.to_reader(), None))
+        show_rows(out, first_rows(found.to_reader(), None), as_csv=as_csv)
 
 
 def count(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.console import Output
-from txlog.cli.values import plain
+from txlog.cli.values import csv_line, plain
 from txlog.core.format.arrow.wide_years import python_rows
+
+_LINES_AT_ONCE = 1000
 
 
 class FirstRows(msgspec.Struct, frozen=True):
@@ -63,9 +67,25 @@ def first_rows(reader: Any, most: int | None) -> FirstRows:
     return FirstRows(reader.schema, rows, is_cut=False)
 
 
-def show_rows(out: Output, found: FirstRows, nothing: str = "no rows") -> None:
-    """Print rows: one JSON document, or a table for a person, with ``nothing`` if there are none."""
+def print_csv(out: Output, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Print rows as CSV. The command ends if nobody can read them."""
+    out.line(csv_line(names))
+    lines = map(csv_line, rows)
+    while some := list(itertools.islice(lines, _LINES_AT_ONCE)):
+        out.line("\n".join(some))
+
+
+def check_one_form(as_csv: bool, as_json: bool) -> None:
+    if as_csv and as_json:
+        raise typer.BadParameter("use --json or --csv, not both")
+
+
+def show_rows(out: Output, found: FirstRows, nothing: str = "no rows", *, as_csv: bool = False) -> None:
+    """Print rows: one JSON document, CSV, or a table for a person, with ``nothing`` if there are none."""
     rows = found.rows
+    if as_csv:
+        print_csv(out, found.schema.names, (row.values() for row in rows))
+        return
     if out.as_json:
         out.result([{name: plain(value) for name, value in row.items()} for row in rows])
         return

@@ -48,6 +48,7 @@ _INSTEAD = {
     "rollback": "restore",
     "schema": "show",
     "stats": "show --files-summary",
+    "undo": "restore URI --version NUMBER; txlog history URI lists the versions",
     "unset": "set URI --unset KEY",
     "write": "append",
     "z-order": "optimize --zorder-by COLUMNS",

@@ -1,10 +1,15 @@
-"""Row values as JSON, for every command that prints rows or keys."""
+"""Row values as JSON or CSV, for every command that prints rows or keys."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any
+
+import orjson
+
+_QUOTED = re.compile(r'[",\r\n]')
 
 
 def plain(value: Any) -> Any:
@@ -20,3 +25,21 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [plain(member) for member in value]
     return str(value)
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    """A line of CSV, in which null is an empty field and an empty string is one in quotes."""
+    return ",".join(map(_csv_field, values))
+
+
+def _csv_field(value: Any) -> str:
+    shown = plain(value)
+    if shown is None:
+        return ""
+    if isinstance(shown, str):
+        text = shown
+    elif isinstance(shown, bool | dict | list):
+        text = orjson.dumps(shown).decode()
+    else:
+        text = str(shown)
+    return text if text and not _QUOTED.search(text) else '"' + text.replace('"', '""') + '"'

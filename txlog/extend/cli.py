@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         separator_of,
     )
     from txlog.cli.opened import open_table, opened, processes
-    from txlog.cli.options import Json, Storage, Uri, UserMetadata, Workers, names, pairs, size, time_zone
-    from txlog.cli.tables import first_rows, grid, rows_table, show_rows, table_of
+    from txlog.cli.options import Csv, Json, Storage, Uri, UserMetadata, Workers, names, pairs, size, time_zone
+    from txlog.cli.tables import check_one_form, first_rows, grid, print_csv, rows_table, show_rows, table_of
     from txlog.cli.values import plain
 else:
     from txlog.core.util import face
@@ -35,8 +35,8 @@ else:
         declared: CommandCall of_operation
         file_rows: Delimiter RowsOfFiles Format MergeSchema NoHeader NullValues OpensFiles separator_of
         opened: open_table opened processes
-        options: Json Storage Uri UserMetadata Workers names pairs size time_zone
-        tables: first_rows grid rows_table show_rows table_of
+        options: Csv Json Storage Uri UserMetadata Workers names pairs size time_zone
+        tables: check_one_form first_rows grid print_csv rows_table show_rows table_of
         values: plain
         """,
         of="txlog.cli",
@@ -45,6 +45,7 @@ else:
 __all__ = [
     "FAILED",
     "CommandCall",
+    "Csv",
     "Delimiter",
     "Format",
     "Json",
@@ -58,6 +59,7 @@ __all__ = [
     "Uri",
     "UserMetadata",
     "Workers",
+    "check_one_form",
     "first_rows",
     "grid",
     "names",
@@ -66,6 +68,7 @@ __all__ = [
     "opened",
     "pairs",
     "plain",
+    "print_csv",
     "processes",
     "rows_table",
     "separator_of",

@@ -104,6 +104,7 @@ class TextFormat(msgspec.Struct, frozen=True):
     has_header: bool = True
     optional: frozenset[str] = frozenset()
     is_whole: Callable[[Mapping[str, Any]], bool] | None = None
+    has_decimal_commas: bool = False
 
 
 class DataFiles(msgspec.Struct, frozen=True):
@@ -590,6 +591,7 @@ class _DataFile(msgspec.Struct, frozen=True):
             convert_options=csv.ConvertOptions(
                 column_types=types,
                 null_values=list(self.text_format.null_values),
+                decimal_point="," if self.text_format.has_decimal_commas else ".",
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=not is_text,
             ),

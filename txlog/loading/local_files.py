@@ -27,12 +27,19 @@ def open_local_files(
     null_values: Sequence[str] = ("",),
     delimiter: str | None = None,
     has_header: bool = True,
+    has_decimal_commas: bool = False,
     optional: Collection[str] = (),
     replacing: tuple[str | None, Mapping[Any, str] | None] | None = None,
 ) -> DataFiles:
     """Inspect the files. `txlog.extend.cli.OpensFiles` has the arguments and what this raises."""
     text_format = TextFormat(
-        column_types or {}, tuple(null_values), delimiter, has_header, frozenset(optional), _is_whole(replacing)
+        column_types or {},
+        tuple(null_values),
+        delimiter,
+        has_header,
+        frozenset(optional),
+        _is_whole(replacing),
+        has_decimal_commas,
     )
     return inspected([_input(path) for path in paths], file_format, text_format)
 

@@ -26,7 +26,20 @@ from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import backquoted
 from txlog.core.util import public_fields
 from txlog.errors import InvalidInputError, NotFoundError
-from txlog.extend.cli import Json, Output, Storage, Workers, pairs, plain, processes, rows_table, time_zone
+from txlog.extend.cli import (
+    Csv,
+    Json,
+    Output,
+    Storage,
+    Workers,
+    check_one_form,
+    pairs,
+    plain,
+    print_csv,
+    processes,
+    rows_table,
+    time_zone,
+)
 from txlog.result import counted
 
 if TYPE_CHECKING:
@@ -69,17 +82,19 @@ def sql(
     ] = "duckdb",
     workers: Workers = None,
     storage_options: Storage = None,
+    as_csv: Csv = False,
     as_json: Json = False,
 ) -> None:
     """Run SQL on tables by name: queries, and statements that change tables.
 
-    `txlog sql "select * from sales.orders" --catalog ./warehouse`. With --json, all rows are printed. Without a text,
-    statements are read from a pipe or from a prompt.
+    `txlog sql "select * from sales.orders" --catalog ./warehouse`. With --json or --csv, all rows are printed.
+    Without a text, statements are read from a pipe or from a prompt.
     """
     options = pairs(storage_options, "--storage-option")
     given = pairs(parameters, "--param")
     if text is not None and file is not None:
         raise typer.BadParameter("give the statements as an argument or by --file, not both")
+    check_one_form(as_csv, as_json)
     out = Output(as_json)
     if text is None and catalog is not None and _STATEMENT.match(catalog):
         raise typer.BadParameter(f'-c names the catalog; the statement is an argument: txlog sql "{catalog}"')
@@ -91,10 +106,11 @@ def sql(
                 session = _session(catalog, options, executor, engine)
             for entered in _prompted():
                 with contextlib.suppress(typer.Exit), out.reporting():
-                    _run(out, session._results(entered, given, dialect), limit)
+                    _run(out, session._results(entered, given, dialect), limit, as_csv=as_csv)
             return
         with out.reporting():
-            _run(out, _session(catalog, options, executor, engine)._results(text, given, dialect), limit)
+            results = _session(catalog, options, executor, engine)._results(text, given, dialect)
+            _run(out, results, limit, as_csv=as_csv)
 
 
 def _given_text(text: str | None, file: Path | None) -> str | None:
@@ -199,17 +215,29 @@ def _session(
     return SqlSession(catalog, storage_options=options, workers=executor, time_zone=zone, engine=engine)
 
 
-def _run(out: Output, results: Iterator[Any], limit: int | None) -> None:
+def _run(out: Output, results: Iterator[Any], limit: int | None, *, as_csv: bool = False) -> None:
     facts = out.results_before
     for result in results:
         if out.as_json:
             facts.append(_facts(result))
+        elif as_csv:
+            _print_csv(out, result)
         elif isinstance(result, pa.RecordBatchReader | pa.Table):
             out.result(None, *_rows_shown(out, result, limit))
         else:
             out.result(None, Text("done" if result is None else _said(result)))
     if out.as_json:
         out.result(facts[0] if len(facts) == 1 else {"results": facts})
+
+
+def _print_csv(out: Output, result: Any) -> None:
+    """The rows of a query; what another statement did goes to stderr."""
+    if not isinstance(result, pa.RecordBatchReader | pa.Table):
+        out.stderr.print(Text("done" if result is None else _said(result)))
+        return
+    batches = result.to_batches() if isinstance(result, pa.Table) else result
+    rows = (zip(*map(python_values, batch.columns), strict=True) for batch in batches)
+    print_csv(out, result.schema.names, itertools.chain.from_iterable(rows))
 
 
 def _said(result: Any) -> str:

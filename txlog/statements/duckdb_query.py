@@ -18,10 +18,10 @@ import sqlglot
 
 from txlog.core import ambient
 from txlog.core.format.arrow.arrays import offsets_and_mask, one_array
-from txlog.core.format.schema import from_arrow, repeated_in_other_case, type_to_arrow, types_in
+from txlog.core.format.schema import DataType, from_arrow, repeated_in_other_case, type_to_arrow, types_in
 from txlog.core.format.time_zones import full_name, offset_of
 from txlog.core.parallel import Threads
-from txlog.core.predicates import QueryDialect
+from txlog.core.predicates import IntervalType, QueryDialect
 from txlog.core.reading import may_hold_nan
 from txlog.core.util import UTC
 from txlog.errors import InvalidInputError
@@ -160,8 +160,12 @@ def _begun(running: _Running, query: Query, tables: Sequence[Any], time_zone: st
     for function in bound.functions:
         running.register(function)
     reader = connection.sql(bound.text).to_arrow_reader(_BATCH_ROWS)
-    schema = pa.schema([pa.field(field.name, _nullable(type_to_arrow(field.type))) for field in bound.columns])
+    schema = pa.schema([pa.field(field.name, _nullable(_arrow_type(field.type))) for field in bound.columns])
     return pa.RecordBatchReader.from_batches(schema, (_as(batch, schema) for batch in reader))
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    return kind.facts.arrow if isinstance(kind, IntervalType) else type_to_arrow(kind)
 
 
 def _check_names(schemas: Iterable[pa.Schema]) -> None:

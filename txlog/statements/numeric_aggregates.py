@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from txlog.core.format.schema import DOUBLE, LONG, Array, DataType, Decimal, type_to_arrow
+from txlog.core.predicates import IntervalType
 from txlog.core.predicates.terms.tree import Value
 from txlog.core.predicates.terms.types import is_integer, is_numeric
 from txlog.statements.aggregate_calls import Aggregate, AggregateCall, AggregateOperand, Make
@@ -209,3 +210,11 @@ NUMERIC_AGGREGATES: dict[str, tuple[int, int | None, Make]] = {
     **{f"regr_{name}": (2, 2, _of_doubles(f"regr_{name}")) for name in ("r2", "sxx", "sxy", "syy")},
 }
 """Name -> the least and the greatest number of operands, and what makes the aggregate."""
+
+
+def average_of_intervals(operand: AggregateOperand) -> Aggregate:
+    """Of microseconds, rounded half away from zero."""
+    calls = (AggregateCall("sum", (operand.text,)), AggregateCall("count", (operand.text,)))
+    total = "CAST({0} AS BIGINT)"
+    text = f"CAST(sign({total}) * ((2 * abs({{0}}) + {{1}}) // nullif(2 * {{1}}, 0)) AS BIGINT)"
+    return Aggregate(IntervalType("interval day to second", "day", "second"), calls, text)

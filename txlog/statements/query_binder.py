@@ -23,6 +23,9 @@ from txlog.core.format.schema import (
     DATE,
     INTEGER,
     LONG,
+    STRING,
+    TIMES,
+    TIMESTAMP,
     VOID,
     Array,
     DataType,
@@ -33,7 +36,10 @@ from txlog.core.format.schema import (
     repeated_in_other_case,
     type_name,
 )
+from txlog.core.format.time_zones import offset_of
 from txlog.core.predicates import (
+    Interval,
+    IntervalType,
     SqlReader,
     as_condition,
     balanced,
@@ -60,6 +66,7 @@ from txlog.statements.aggregates import (
     is_aggregate,
 )
 from txlog.statements.duckdb_expressions import duckdb_type, identifier, native, text_literal
+from txlog.statements.numeric_aggregates import average_of_intervals
 from txlog.statements.query_pivot import pivoted
 from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, Relation, column_key
 from txlog.statements.query_select import SelectList
@@ -82,7 +89,9 @@ _WAYS_OUT = (
     f"; txlog.spark.sql runs the query in Spark. Without Java, {setting('engine', 'sail')} runs it in Sail and"
     f" {setting('dialect', 'duckdb')} as duckdb's own SQL: both have other values than Spark in some expressions"
 )
-GENERATORS = (*("explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"),)
+GENERATORS = (
+    *("explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode", "posexplode_outer", "stack"),
+)
 _JOINS = {
     **{("", ""): "JOIN", ("", "INNER"): "JOIN", ("", "CROSS"): "CROSS JOIN", ("LEFT", ""): "LEFT JOIN"},
     **{("RIGHT", ""): "RIGHT JOIN", ("FULL", ""): "FULL JOIN", ("LEFT", "OUTER"): "LEFT JOIN"},
@@ -92,7 +101,10 @@ _JOINS = {
 _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 _OF_ORDER = ("percentile_cont", "percentile_disc")
 """Aggregates with WITHIN GROUP."""
+_OF_INTERVALS = ("min", "max", "sum", "avg")
+"""Aggregates whose value of intervals is one."""
 _OF_SETS = ("grouping", "grouping_id")
+_DAY = 86_400_000_000
 _MODIFIERS = ("order", "limit", "offset", "with_", "with")
 
 
@@ -286,7 +298,7 @@ class Binder:
         kind: DataType | None = types[0]
         for each in types[1:]:
             kind = common_type(kind, each) if kind is not None else None
-        if kind is None:
+        if kind is None or (isinstance(kind, IntervalType) and set(types) != {kind}):
             shown = " and ".join(sorted({type_name(each) for each in types}))
             raise Unsupported(f"{what} has values of types {shown}, which have none in common: CAST one of them")
         return kind
@@ -295,6 +307,10 @@ class Binder:
 
     def relation(self, node: Any, outer: QueryScope | None, common: _Common) -> tuple[str, Relation]:
         """duckdb's text of one item of FROM, and its columns."""
+        if node.args.get("sample") is not None:
+            raise Unsupported(
+                "TABLESAMPLE takes other rows each time: write LIMIT 5, or WHERE pmod(hash(id), 100) < 5 for 5 percent"
+            )
         if node.args.get("pivots"):
             return self.pivoted(node, outer, common)
         named = node.args.get("alias")
@@ -458,10 +474,12 @@ class Binder:
     ) -> tuple[str, Relation]:
         """The rows that a function makes of each row, as a join."""
         name = str(node.this).lower() if isinstance(node, exp.Anonymous) else type(node).__name__
-        if name not in GENERATORS or (len(node.expressions) != 1 and name != "stack"):
+        if name not in GENERATORS or (len(node.expressions) != 1 and name not in ("stack", "json_tuple")):
             raise Unsupported(f"{name}() is not supported where rows are made: there are {', '.join(GENERATORS)}")
         if name == "stack":
             return self.stacked(node, scope, names, table)
+        if name == "json_tuple":
+            return self.members(node, scope, names, table)
         found = self.value(node.expressions[0], scope)
         given = self.alias()
         if name.startswith("inline") and not (isinstance(found.type, Array) and isinstance(found.type.element, Struct)):
@@ -505,6 +523,18 @@ class Binder:
             columns.append((f"col{at}", kind))
         lists = [f"{given}.v{at}" for at in range(width)]
         return self.unnested(", ".join(texts), given, lists, columns, names, table)
+
+    def members(self, node: Any, scope: QueryScope, names: Sequence[str], table: str) -> tuple[str, Relation]:
+        """``json_tuple(text, 'a', 'b')``: the members of these names, as one row."""
+        text, *keys = [self.bound(each, scope) for each in node.expressions]
+        names_of_members = [each.value if isinstance(each, Value) else None for each in keys]
+        if not keys or text.type not in (STRING, VOID) or any(type(each) is not str for each in names_of_members):
+            raise wrong_query("json_tuple() takes a string, and literal names")
+        values = [Call("json_member", (convert(text, STRING),), STRING, (each,)) for each in names_of_members]
+        given, parts = self.alias(), enumerate(self.text(each, scope) for each in values)
+        columns = [(f"c{at}", STRING) for at in range(len(keys))]
+        texts = ", ".join(f"[{each}] AS v{at}" for at, each in parts)
+        return self.unnested(texts, given, [f"{given}.v{at}" for at in range(len(keys))], columns, names, table)
 
     def unnested(
         self,
@@ -588,8 +618,9 @@ class Binder:
                 raise wrong_query(f"ORDER BY {number}: the query has {len(columns)} columns")
             found = columns[number - 1]
         else:
-            found = self.value(node.this, scope)
-        if not is_ordered(found.type) and type_name(found.type) != "void":
+            found = self.column(node.this, scope)
+        is_known = is_ordered(found.type) or found.type == VOID or isinstance(found.type, IntervalType)
+        if not is_known:
             raise Unsupported(f"ORDER BY a value of type {type_name(found.type)} is not supported")
         texts = [column.text for column in columns]
         shown = str(texts.index(found.text) + 1) if found.text in texts else found.text
@@ -620,10 +651,30 @@ class Binder:
         bound = self.bound(node, scope)
         return QueryColumn("", bound.type, self.text(bound, scope))
 
+    def column(self, node: Any, scope: QueryScope) -> QueryColumn:
+        """The same, or an interval of days and times."""
+        if isinstance(node, QueryColumn):
+            return node
+        bound = self.interval_or_value(node, scope)
+        return QueryColumn("", bound.type, self.text(bound.count if isinstance(bound, Interval) else bound, scope))
+
     def bound(self, node: Any, scope: QueryScope) -> Expression:
         """The bound expression, in which the values of several rows and of other queries are columns."""
-        held = node.transform(lambda each: self.held(each, scope) or each)
+        held = self.with_held(node, scope)
         return self.checked(lambda: _Reader(self.shown, scope).value(held), scope)
+
+    def interval_or_value(self, node: Any, scope: QueryScope) -> Expression:
+        """The same as `bound`, or an interval of days and times."""
+        reader, held = _Reader(self.shown, scope), self.with_held(node, scope)
+
+        def read() -> Expression:
+            found = reader.operand(held)
+            return reader.value(held) if isinstance(found, Interval) and found.is_of_months else found
+
+        return self.checked(read, scope)
+
+    def with_held(self, node: Any, scope: QueryScope) -> Any:
+        return node.transform(lambda each: self.held(each, scope) or each)
 
     def checked(self, read: Callable[[], Expression], scope: QueryScope | None = None) -> Expression:
         """What ``read`` returns. What it refuses, other ways may take, unless a name is not there."""
@@ -671,7 +722,7 @@ class Binder:
         """A condition. Each term of AND that duckdb knows, and that cannot fail, is one there, so that files are
         skipped, if it is one of WHERE; a term that may fail is computed only for rows that the terms before it
         leave."""
-        terms = [self.bound(term, scope) for term in terms_of(node)]
+        terms = [self.term(each, scope) for each in terms_of(node)]
         conditions = [self.as_condition(term) for term in terms]
         fails = [can_fail(term) for term in conditions]
         texts, others = [], []
@@ -729,6 +780,8 @@ class Binder:
                 takes(node, "this")
                 rows = self.query(node.this, scope, scope.common)
                 return QueryColumn("exists()", BOOLEAN, f"(EXISTS ({rows.text}))")
+            case exp.Not() if isinstance(inner := without_parentheses(node.this), exp.In) and inner.args.get("query"):
+                return self.membership(inner, scope, negated=True)
             case exp.In() if node.args.get("query") is not None:
                 return self.membership(node, scope)
         return None
@@ -761,7 +814,20 @@ class Binder:
             raise wrong_query(f"a query in place of a value has one column, not {len(rows.columns)}")
         return QueryColumn("scalarsubquery()", rows.columns[0][1], f"({rows.text})")
 
-    def membership(self, node: exp.In, scope: QueryScope) -> QueryColumn:
+    def term(self, node: Any, scope: QueryScope) -> Expression:
+        """A term of a condition, for which NULL is as good as false: duckdb then joins the query of IN."""
+        inner = without_parentheses(node)
+        negated = isinstance(inner, exp.Not)
+        operand = without_parentheses(inner.this) if negated else inner
+        if isinstance(operand, exp.In) and operand.args.get("query") is not None:
+            found = self.membership(operand, scope, negated=negated, is_condition=True)
+            node = exp.column(exp.to_identifier(scope.hold(found.name, found.type, found.text), quoted=True))
+        return self.bound(node, scope)
+
+    def membership(
+        self, node: exp.In, scope: QueryScope, *, negated: bool = False, is_condition: bool = False
+    ) -> QueryColumn:
+        """``a IN (SELECT ...)``: where SQL has NULL, Spark's value is false, also that of NOT IN."""
         takes(node, "this", "query")
         operands = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         given = [self.bound(each, scope) for each in operands]
@@ -774,7 +840,8 @@ class Binder:
         texts = [self.text(convert(value, kind), scope) for value, kind in zip(given, types, strict=True)]
         found = self.converted(rows, types, is_distinct=False)
         if len(texts) == 1:
-            return QueryColumn("in()", BOOLEAN, f"({texts[0]} IN ({found}))")
+            whole = f"{'NOT ' * negated}({texts[0]} IN ({found}))"
+            return QueryColumn("in()", BOOLEAN, f"({whole})" if is_condition else f"coalesce({whole}, false)")
         # duckdb's own IN has NULL where one part differs and another is NULL; Spark has false, as `=` and AND say.
         if any(
             map(_is_of_several_rows, node.this.walk(prune=lambda each: isinstance(each, exp.Query)))
@@ -783,7 +850,8 @@ class Binder:
         alias, names = self.alias(), [f"{self.prefix}c{at}" for at in range(len(texts))]
         equal = " AND ".join(f"{text} = {alias}.{name}" for text, name in zip(texts, names, strict=True))
         value = f"CASE WHEN bool_or({equal}) THEN true WHEN bool_or(({equal}) IS NULL) THEN NULL ELSE false END"
-        return QueryColumn("in()", BOOLEAN, f"(SELECT {value} FROM ({found}) AS {alias}({', '.join(names)}))")
+        whole = f"{'NOT ' * negated}(SELECT {value} FROM ({found}) AS {alias}({', '.join(names)}))"
+        return QueryColumn("in()", BOOLEAN, f"({whole})" if is_condition else f"coalesce({whole}, false)")
 
     # --- several rows -------------------------------------------------------------------------------------------
 
@@ -812,10 +880,7 @@ class Binder:
             operands = [AggregateOperand(each.text, each.type) for each in (scope.groups or {}).values()]
         if distinct is not None or name == "collect_set":
             operands = [AggregateOperand(as_group(each.text, each.type), each.type, each.literal) for each in operands]
-        try:
-            found = aggregate(name, operands, ignores_nulls=ignores)
-        except ValueError as error:
-            raise Unsupported(str(error)) from None
+        found = self.found_aggregate(name, operands, ignores=ignores)
         sorting = ""
         if order is not None and not is_of_order:
             if name not in ("listagg", "string_agg"):
@@ -824,6 +889,21 @@ class Binder:
         shape = _Shape("" if where is None else condition, sorting, over, is_distinct=distinct is not None)
         shown = node if is_of_order and isinstance(node, exp.WithinGroup) else call
         return QueryColumn(result_name(shown), found.type, self.shaped(found, shape))
+
+    def found_aggregate(self, name: str, operands: list[AggregateOperand], *, ignores: bool) -> Aggregate:
+        """What computes it. That of an interval is an interval, computed of its microseconds."""
+        spans = [each.type for each in operands if isinstance(each.type, IntervalType)]
+        if spans and (len(operands) > 1 or name not in (*_OF_INTERVALS, "count")):
+            raise Unsupported(f"{name}() of an interval is not supported: CAST(b - a AS BIGINT) has its seconds")
+        if spans:
+            operands = [msgspec.structs.replace(operands[0], type=LONG)]
+        try:
+            if spans and name == "avg":
+                return average_of_intervals(operands[0])
+            found = aggregate(name, operands, ignores_nulls=ignores)
+        except ValueError as error:
+            raise Unsupported(str(error)) from None
+        return msgspec.structs.replace(found, type=spans[0]) if spans and name != "count" else found
 
     def only_key(self, name: str, order: Any) -> list[Any]:
         """What WITHIN GROUP orders by."""
@@ -835,9 +915,10 @@ class Binder:
     def operand(self, node: Any, scope: QueryScope) -> AggregateOperand:
         if isinstance(node, exp.Star):
             return AggregateOperand("*", LONG)
-        bound = self.bound(node, scope)
+        bound = self.interval_or_value(node, scope)
         whole = bound if isinstance(bound, Value) else None
-        return AggregateOperand(self.text(bound, scope), bound.type, whole, _items_of(bound))
+        text = self.text(bound.count if isinstance(bound, Interval) else bound, scope)
+        return AggregateOperand(text, bound.type, whole, _items_of(bound))
 
     def shaped(self, found: Aggregate, shape: _Shape) -> str:
         texts = []
@@ -856,12 +937,10 @@ class Binder:
         node = with_named_window(node, scope.windows)
         takes(node, "this", "partition_by", "order", "spec", "over")
         partition = [self.value(each, scope) for each in node.args.get("partition_by") or ()]
-        order, spec = node.args.get("order"), node.args.get("spec")
-        keys = [] if order is None else [self.sort_key(each, scope) for each in order.expressions]
         parts = [f"PARTITION BY {', '.join(as_group(each.text, each.type) for each in partition)}"] if partition else []
+        keys, frame = self.order_and_frame(node.args.get("order"), node.args.get("spec"), scope)
         parts += [f"ORDER BY {', '.join(keys)}"] if keys else []
-        parts += [] if spec is None else [self.frame(spec, order, scope)]
-        over = f" OVER ({' '.join(parts)})"
+        over = f" OVER ({' '.join(filter(None, (*parts, frame)))})"
         name, call, where, _, ignores = taken_apart(node.this)
         if name in RANKS:
             if not keys or where is not None or ignores:
@@ -896,24 +975,55 @@ class Binder:
         text = f"{name}({', '.join(texts)}{' IGNORE NULLS' if ignores else ''}){over}"
         return QueryColumn(result_name(call), operand.type, text)
 
-    def frame(self, node: exp.WindowSpec, order: Any, scope: QueryScope) -> str:
+    def order_and_frame(self, order: Any, node: Any, scope: QueryScope) -> tuple[list[str], str]:
+        """The keys of ORDER BY in a window, and its frame: of timestamps, both count microseconds."""
+        keys = [] if order is None else [self.sort_key(each, scope) for each in order.expressions]
+        if node is None:
+            return keys, ""
         takes(node, "kind", "start", "start_side", "end", "end_side")
         kind = str(node.args["kind"]).upper()
         sides = [bound_of_frame(node.args.get(side), node.args.get(f"{side}_side")) for side in ("start", "end")]
+        intervals = [int(side.split()[1]) for side in sides if side.startswith("INTERVAL")]
+        given = [] if order is None else [self.value(each.this, scope) for each in order.expressions]
         if kind == "RANGE" and any(side[:1].isdigit() for side in sides):
-            keys = [] if order is None else [self.value(each.this, scope) for each in order.expressions]
-            if len(keys) != 1 or not is_integer(keys[0].type):
+            if len(given) != 1 or not is_integer(given[0].type):
                 raise Unsupported("a RANGE of numbers needs one whole number in ORDER BY")
             counts = [int(side.split()[0]) for side in sides if side[:1].isdigit()]
-            if not all(fit(count, keys[0].type).exact for count in counts):
+            if not all(fit(count, given[0].type).exact for count in counts):
                 raise Unsupported(
-                    f"a RANGE of numbers that are not of the type {type_name(keys[0].type)} is not supported"
+                    f"a RANGE of numbers that are not of the type {type_name(given[0].type)} is not supported"
                 )
-        if any(side.startswith("INTERVAL") for side in sides):
-            types = [] if order is None else [self.value(each.this, scope).type for each in order.expressions]
-            if kind != "RANGE" or types != [DATE]:
-                raise Unsupported("a frame of days needs RANGE and one date in ORDER BY")
-        return f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+        if intervals:
+            if self._check_intervals(kind, intervals, [each.type for each in given]):
+                sides = [_in_days(side) for side in sides]
+            else:
+                keys = [keys[0].replace(given[0].text, f"epoch_us({given[0].text})", 1)]
+                sides = [side.removeprefix("INTERVAL ").replace("MICROSECONDS ", "") for side in sides]
+        return keys, f"{kind} BETWEEN {sides[0]} AND {sides[1] or 'CURRENT ROW'}"
+
+    def _check_intervals(self, kind: str, intervals: Sequence[int], types: Sequence[DataType]) -> bool:
+        """Whether a frame of so many microseconds is one of dates, and else of timestamps."""
+        if kind != "RANGE" or len(types) != 1 or types[0] not in TIMES:
+            raise Unsupported("a frame of intervals needs RANGE and one date or timestamp in ORDER BY")
+        if types[0] == DATE:
+            if any(each % _DAY for each in intervals):
+                raise Unsupported("a RANGE of dates takes whole days: ORDER BY a timestamp for shorter intervals")
+            return True
+        is_fixed = types[0] != TIMESTAMP or offset_of(self.zone) is not None
+        if not is_fixed and any(each >= _DAY for each in intervals):
+            raise Unsupported(
+                f"a RANGE of days of timestamps in {self.zone}, where days have 23 to 25 hours, is not supported:"
+                " ORDER BY CAST(t AS DATE), or a time without a zone"
+            )
+        return False
+
+
+def _in_days(side: str) -> str:
+    """A bound of a frame of dates."""
+    if not side.startswith("INTERVAL"):
+        return side
+    word, count, _, where = side.split()
+    return f"{word} {int(count) // _DAY} DAYS {where}"
 
 
 def _names_an_alias(node: Any, scope: QueryScope) -> bool:

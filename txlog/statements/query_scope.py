@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from txlog.core.format.properties import path_text
-from txlog.core.format.schema import DataType, Field, Struct, fold_name, places_by_name, repeated_in_other_case
+from txlog.core.format.schema import LONG, DataType, Field, Struct, fold_name, places_by_name, repeated_in_other_case
+from txlog.core.predicates import IntervalType
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Path, Reference
 from txlog.errors import InvalidInputError
@@ -182,7 +183,8 @@ class QueryScope:
         key = column.name
         while self.texts.get(key, column.text) != column.text:
             key = f"{key}'"
-        self.texts[key], self.types[key] = column.text, column.type
+        self.texts[key] = column.text
+        self.types[key] = LONG if isinstance(column.type, IntervalType) else column.type
         return key
 
     def hold(self, name: str, data_type: DataType, text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from txlog.core.format.schema import DataType, Struct, fold_name, places_by_name
+from txlog.core.format.schema import DataType, Map, Struct, fold_name, places_by_name, types_in
 from txlog.core.predicates.terms.tree import Expression
 from txlog.errors import InvalidInputError
 from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, column_key
@@ -23,7 +23,9 @@ class WritesExpressions(Protocol):
 
     def value(self, node: Any, scope: QueryScope) -> QueryColumn: ...
 
-    def bound(self, node: Any, scope: QueryScope) -> Expression: ...
+    def column(self, node: Any, scope: QueryScope) -> QueryColumn: ...
+
+    def interval_or_value(self, node: Any, scope: QueryScope) -> Expression: ...
 
     def condition(self, node: Any, scope: QueryScope) -> str: ...
 
@@ -66,6 +68,9 @@ class SelectList:
         distinct = self.node.args.get("distinct")
         if distinct is not None:
             takes(distinct)
+            maps = [each.name for each in columns if any(isinstance(kind, Map) for kind in types_in(each.type))]
+            if maps:
+                raise wrong_query(f"DISTINCT compares no maps, as in column {maps[0]}: write map_entries()")
             columns = [QueryColumn(each.name, each.type, as_group(each.text, each.type)) for each in columns]
         if order is not None and order.find(exp.Window) is not None:
             raise Unsupported("ORDER BY a window function is not supported: name it in SELECT, and order by its name")
@@ -100,7 +105,7 @@ class SelectList:
 
         def type_of(part: Any) -> DataType | None:
             try:
-                return self.binder.bound(part, scope.copy()).type
+                return self.binder.interval_or_value(part, scope.copy()).type
             except (InvalidInputError, Unsupported):
                 return None  # which is said where the column itself is read
 
@@ -146,7 +151,7 @@ class SelectList:
             here = scope.naming(found, first=False)
             if isinstance(node, QueryColumn) and scope.groups is not None:
                 node = self.star_in_group(node, scope)
-            made = self.binder.value(node, here)
+            made = self.binder.column(node, here)
             found.append(QueryColumn(name, made.type, made.text, made.metadata))
         return found
 
@@ -196,7 +201,7 @@ class SelectList:
             node = next((each for known_name, each in items if fold_name(known_name) == name), node)
         if not isinstance(node, QueryColumn) and has_aggregate(node):
             raise wrong_query("GROUP BY names a value of several rows")
-        made = self.binder.value(node, scope)
+        made = self.binder.column(node, scope)
         text = as_group(made.text, made.type)
         if isinstance(node, QueryColumn):
             canonical, name = column_key(node.text), node.name

@@ -18,7 +18,8 @@ from txlog.statements.aggregates import is_aggregate
 from txlog.statements.duckdb_expressions import duckdb_type
 from txlog.statements.query_scope import QueryColumn, QueryScope
 
-_DAYS = {"DAY": 1, "WEEK": 7}
+_SIZES = {"WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000}
+_SIZES |= {"SECOND": 1_000_000}
 
 
 class Unsupported(Exception):
@@ -145,7 +146,7 @@ def bound_of_frame(value: Any, side: Any) -> str:
         return ""
     if isinstance(value, exp.Expression):
         if isinstance(value, exp.Interval):
-            return f"INTERVAL {_days_of(value)} DAYS {str(side).upper()}"
+            return f"INTERVAL {_microseconds_of(value)} MICROSECONDS {str(side).upper()}"
         number = ordinal_of(value)
         if number is None:
             raise Unsupported(f"a frame from {value.sql(dialect='spark')} is not supported")
@@ -154,11 +155,14 @@ def bound_of_frame(value: Any, side: Any) -> str:
     return word if word == "CURRENT ROW" else f"{word} {str(side).upper()}"
 
 
-def _days_of(interval: exp.Interval) -> int:
-    size = _DAYS.get(str(interval.args.get("unit")).upper().removesuffix("S"))
+def _microseconds_of(interval: exp.Interval) -> int:
+    size = _SIZES.get(str(interval.args.get("unit")).upper().removesuffix("S"))
     count = str(getattr(interval.this, "this", ""))
     if size is None or not count.isdigit():
-        raise Unsupported(f"a frame from {interval.sql(dialect='spark')} is not supported: write whole days")
+        raise Unsupported(
+            f"a frame from {interval.sql(dialect='spark')} is not supported: write one number of days, hours, minutes"
+            " or seconds"
+        )
     return int(count) * size
 
 

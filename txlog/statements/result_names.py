@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
-from txlog.core.format.schema import DATE, INTEGER, STRING, TIMES, DataType, fold_name, type_name
-from txlog.core.predicates import cast_to, float_text, lit
+from txlog.core.format.schema import DATE, INTEGER, STRING, TIMES, DataType, Map, fold_name, type_name
+from txlog.core.predicates import IntervalType, cast_to, float_text, lit
 from txlog.core.predicates.terms.tree import Value
 
 _OPERATORS: dict[str, str] = {
@@ -45,7 +45,7 @@ _IN_CAPITALS = frozenset(
         *("cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atanh", "cbrt"),
     }
 )
-_OTHER_NAMES = {"array_agg": "collect_list", "string_agg": "listagg"}
+_OTHER_NAMES = {"array_agg": "collect_list"}
 _TRIMS = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 _OF_UNITS = {
     **{(name, 3): "timestampadd" for name in ("dateadd", "date_add")},
@@ -57,7 +57,7 @@ _LEFT_OUT: dict[tuple[str, int], str] = {
     **{("lpad", 2): " ", ("rpad", 2): " ", ("replace", 2): "", ("locate", 2): "1", ("position", 2): "1"},
     **{("regexp_replace", 3): "1", ("regexp_extract", 2): "1", ("split", 2): "-1", ("sort_array", 1): "true"},
     **{(name, 1): "yyyy-MM-dd HH:mm:ss" for name in ("from_unixtime", "unix_timestamp", "to_unix_timestamp")},
-    **{("percentile", 2): "1", ("months_between", 2): "true"},
+    **{("percentile", 2): "1", ("months_between", 2): "true", ("str_to_map", 1): ",, :", ("str_to_map", 2): ":"},
 }
 """What Spark shows as the last value of a function that has so many."""
 
@@ -149,8 +149,8 @@ class _Namer:
                 return True
             case exp.Paren() | exp.Neg():
                 return self.is_interval(node.this)
-            case exp.Anonymous():
-                return str(node.this).lower() in _OF_INTERVALS
+            case exp.Anonymous() if str(node.this).lower() in _OF_INTERVALS:
+                return True
             case exp.Cast():
                 return isinstance(node.args["to"].this, exp.Interval)
             case exp.Div():
@@ -162,7 +162,7 @@ class _Namer:
             case exp.Sub():
                 sides = node.this, node.expression
                 return all(map(self.is_interval, sides)) or all(self.known.type_of(each) in TIMES for each in sides)
-        return False
+        return isinstance(self.known.type_of(node), IntervalType)
 
     def is_of_days(self, node: Any) -> bool:
         """Whether it is an interval whose type has only days."""
@@ -170,9 +170,8 @@ class _Namer:
             return self.is_of_days(node.this)
         if isinstance(node, exp.Cast):
             return self.is_interval(node) and str(node.args["to"].this.args["unit"]).upper() == "DAY"
-        return isinstance(node, exp.Sub) and all(
-            self.known.type_of(each) == DATE for each in (node.this, node.expression)
-        )
+        kind = None if isinstance(node, exp.Interval) else self.known.type_of(node)
+        return isinstance(kind, IntervalType) and kind.last == "day"
 
     def negated(self, node: Any) -> str:
         inner = node.this
@@ -270,6 +269,14 @@ class _Namer:
     def is_variable(self, node: Any) -> bool:
         return isinstance(node, exp.Identifier) and fold_name(str(node.this)) in self.variables
 
+    def tuple(self, node: Any) -> str:
+        """``(a, 1)``, which is a struct."""
+        names = [
+            each.name if isinstance(each, exp.Column) else f"col{at}" for at, each in enumerate(node.expressions, 1)
+        ]
+        pairs = [f"{name}, {self.name(each)}" for name, each in zip(names, node.expressions, strict=True)]
+        return f"named_struct({', '.join(pairs)})"
+
     # --- functions --------------------------------------------------------------------------------------------
 
     def function(self, node: Any) -> str:
@@ -287,6 +294,8 @@ class _Namer:
             given = given[:1]
         if name == "unix_timestamp" and not given:
             given = [exp.CurrentTimestamp()]
+        if name == "from_json" and isinstance(self.known.type_of(node), Map):
+            return "entries"
         if name in _WITHOUT_TYPE:
             given = given[: _WITHOUT_TYPE[name]]
         if name == "position" and len(given) == 1 and isinstance(given[0], exp.In):
@@ -328,7 +337,8 @@ class _Namer:
         if name.startswith("percentile_") or name == "mode":
             is_desc = bool(key.args.get("desc")) != (name == "mode")  # of mode(), Spark shows the opposite
             return f"{self.name(node.this)} WITHIN GROUP (ORDER BY {self.name(key.this)}{' DESC' * is_desc})"
-        return f"{self.name(node.this)} WITHIN GROUP ({self.order(node.expression)})"
+        shown = re.sub(r"^string_agg\(", "listagg(", self.name(node.this))
+        return f"{shown} WITHIN GROUP ({self.order(node.expression)})"
 
     def order(self, node: Any) -> str:
         keys = [
@@ -343,7 +353,8 @@ class _Namer:
         if isinstance(inner, exp.Anonymous) and str(inner.this).lower() in _BY_THE_FIRST:
             word = {"first_value": "first", "last_value": "last"}.get(str(inner.this).lower(), str(inner.this).lower())
             return f"{word}({self.listed(inner.expressions)})"
-        return self.name(inner)
+        is_place = isinstance(inner, exp.Anonymous) and str(inner.this).lower() == "nth_value"
+        return f"{self.name(inner)}{' ignore nulls' * is_place}"
 
     # --- window functions -------------------------------------------------------------------------------------
 
@@ -468,10 +479,12 @@ _WRITERS: dict[str, Callable[[_Namer, Any], str]] = {
     "NEQ": lambda namer, node: f"(NOT ({namer.name(node.this)} = {namer.name(node.expression)}))",
     "Neg": _Namer.negated,
     "Not": _Namer.not_,
+    "NullSafeNEQ": lambda namer, node: f"(NOT ({namer.name(node.this)} <=> {namer.name(node.expression)}))",
     "Null": lambda namer, node: "NULL",
     "Paren": lambda namer, node: namer.name(node.this),
     "RawString": lambda namer, node: str(node.this),
     "RegexpLike": _Namer.like,
+    "Tuple": _Namer.tuple,
     "Subquery": lambda namer, node: "scalarsubquery()",
     "Transform": _Namer.transform,
     "TryCast": _Namer.cast,

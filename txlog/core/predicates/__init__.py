@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from txlog.core.predicates._float_texts import float_text
     from txlog.core.predicates._grammar import NullSafeEQ, QueryDialect, is_parameter, plain_equal
     from txlog.core.predicates._hash_kernels import HASH_KERNELS
+    from txlog.core.predicates._intervals import Interval, IntervalType
     from txlog.core.predicates._join import JoinCondition, JoinKey, JoinRange, path_of, split_join
     from txlog.core.predicates._operands import constant, typed
     from txlog.core.predicates._package_functions import PackageFunction, package_function
@@ -70,6 +71,7 @@ else:
         _float_texts: float_text
         _grammar: NullSafeEQ QueryDialect is_parameter plain_equal
         _hash_kernels: HASH_KERNELS
+        _intervals: Interval IntervalType
         _join: JoinCondition JoinKey JoinRange path_of split_join
         _operands: constant typed
         _package_functions: PackageFunction package_function
@@ -87,6 +89,8 @@ __all__ = [
     "AnyCondition",
     "Column",
     "Context",
+    "Interval",
+    "IntervalType",
     "JoinCondition",
     "JoinKey",
     "JoinRange",

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -333,6 +335,8 @@ def compare(operator: str, left: Expression, right: Expression) -> Expression:
     elif any(isinstance(side, Value) and side.value is None for side in (left, right)):
         return Constant(None)
     left, right = _read_beside(left, right), _read_beside(right, left)
+    if left.type == FLOAT and isinstance(right, Value) and not _is_float(right):
+        left, right = convert(left, DOUBLE), convert(right, DOUBLE)
     if isinstance(left, Reference) and left.side == "target" and isinstance(right, Value):
         if operator == "<=>":  # as a comparison that skips files, and never unknown
             return And(as_condition(compare("=", left, right)), Not(IsNull(left.path, left.type)))
@@ -341,6 +345,17 @@ def compare(operator: str, left: Expression, right: Expression) -> Expression:
         return bind_leaf(Comparison(left.path, operator, _written(right, left.type)), left.type)
     left, right = _comparable(left, right)
     return call(operator, (left, right), BOOLEAN)
+
+
+def _is_float(value: Value) -> bool:
+    """Whether a number has a float with the same value: others are compared with a float as doubles."""
+    if value.type == FLOAT or not is_numeric(value.type) or value.value is None:
+        return True
+    try:
+        number = float(value.value)
+        return math.isnan(number) or struct.unpack("f", struct.pack("f", number))[0] == number
+    except OverflowError:
+        return False
 
 
 def _read_beside(text: Expression, other: Expression) -> Expression:
@@ -429,6 +444,8 @@ def member(operand: Expression, items: Sequence[Expression]) -> Expression:
         kinds = {type_beside(item.type) for item in items if item.type != VOID}
         if len(kinds) == 1 and kinds != {STRING}:
             return member(cast_to(operand, kinds.pop()), items)
+    if operand.type == FLOAT and not all(map(_is_float, values)):
+        return member(convert(operand, DOUBLE), items)
     of_clock = any(_is_shown_twice(operand.type, value) for value in values)
     if len(values) < len(items) or isinstance(operand, Value) or of_clock:
         return balanced([as_condition(compare("=", operand, item)) for item in items], Or)

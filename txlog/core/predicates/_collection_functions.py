@@ -5,11 +5,17 @@ In: bound operands. Out: bound expressions.
 
 from __future__ import annotations
 
+import decimal
+import re
+
 from txlog.core.format.schema import (
     BOOLEAN,
     DATE,
     INTEGER,
     LONG,
+    STRING,
+    TIMES,
+    TIMESTAMP,
     Array,
     Field,
     Map,
@@ -17,12 +23,15 @@ from txlog.core.format.schema import (
     fold_name,
     type_name,
 )
+from txlog.core.format.time_zones import offset_of
 from txlog.core.predicates._build import convert
-from txlog.core.predicates._operands import Make, typed
+from txlog.core.predicates._operands import Make, constant, typed
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
+from txlog.core.predicates.terms.zones import current_zone
 
-_UNITS = ("day", "month", "year")
+DAY_MICROSECONDS = 86_400_000_000
+_OF_PATTERNS = frozenset(".$|()[]{}^?*+\\")
 
 
 def _array(values: Expression, name: str) -> Array:
@@ -132,15 +141,46 @@ def _key_of(kind: Map, key: Expression) -> Expression:
     return convert(key, kind.key)
 
 
-def days_between(start: Expression, stop: Expression, count: int, unit: str) -> Expression:
-    """``sequence(start, stop, INTERVAL count unit)`` of dates, whose default is a day."""
-    unit = unit.lower().removesuffix("s")
-    if unit == "week":
-        count, unit = 7 * count, "day"
-    if start.type != DATE or stop.type != DATE or unit not in _UNITS or not count:
-        raise ValueError("sequence() of times takes two dates, and an interval of days, weeks, months or years")
-    sql = CallSql(f"sequence({{}}, {{}}, INTERVAL '{count}' {unit.upper()})")
-    return Call("sequence_of_days", (start, stop), Array(DATE, contains_null=False), (count, unit, sql))
+def times_between(start: Expression, stop: Expression, count: int, *, is_of_months: bool) -> Expression:
+    """``sequence(start, stop, step)`` of dates or of timestamps, by so many microseconds or months."""
+    kind = start.type
+    if kind not in TIMES or stop.type != kind:
+        raise ValueError(
+            f"sequence() by an interval takes two dates or two timestamps, not {type_name(kind)} and"
+            f" {type_name(stop.type)}: CAST one of them"
+        )
+    if not count or (kind == DATE and not is_of_months and count % DAY_MICROSECONDS):
+        raise ValueError("sequence() of dates takes an interval of whole days, months or years")
+    has_days = is_of_months or abs(count) >= DAY_MICROSECONDS
+    if kind == TIMESTAMP and has_days and offset_of(current_zone()) is None:
+        raise ValueError(
+            f"sequence() of timestamps by days or months in {current_zone()}, where days have 23 to 25 hours: write"
+            " a sequence of dates, or of times without a zone"
+        )
+    if is_of_months:
+        shown = f"make_ym_interval(0, {count})"
+    elif count % DAY_MICROSECONDS:
+        shown = f"make_dt_interval(0, 0, 0, {decimal.Decimal(count).scaleb(-6):f})"
+    else:
+        shown = f"INTERVAL '{count // DAY_MICROSECONDS}' DAY"
+    options = (count, is_of_months, CallSql(f"sequence({{}}, {{}}, {shown})"))
+    return Call("sequence_of_times", (start, stop), Array(kind, contains_null=False), options)
+
+
+def _str_to_map(text: Expression, pairs: Expression | None = None, values: Expression | None = None) -> Expression:
+    """``str_to_map(text, ',', ':')``: of pairs between signs."""
+    signs = [
+        default if given is None else str(constant(given, str, "str_to_map"))
+        for given, default in ((pairs, ","), (values, ":"))
+    ]
+    for sign in signs:
+        if not sign or set(re.sub(r"\\[^0-9A-Za-z]", "", sign)) & _OF_PATTERNS:
+            raise ValueError(
+                f"str_to_map() takes literal signs between pairs, such as ',' or '\\\\|', and not the pattern {sign!r}"
+            )
+    plain = [re.sub(r"\\([^0-9A-Za-z])", r"\1", sign) for sign in signs]
+    sql = CallSql.of("str_to_map({}, ", *signs, after=")")
+    return Call("str_to_map", (typed(text, STRING, "str_to_map"),), Map(STRING, STRING), (*plain, sql))
 
 
 def _shift(name: str) -> Make:
@@ -165,6 +205,7 @@ COLLECTION_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "map_from_arrays": (2, 2, _map_from_arrays),
     "map_from_entries": (1, 1, _map_from_entries),
     "map_contains_key": (2, 2, _map_contains_key),
+    "str_to_map": (1, 3, _str_to_map),
     "shiftright": (2, 2, _shift("shiftright")),
     "shiftrightunsigned": (2, 2, _shift("shiftrightunsigned")),
 }

@@ -17,7 +17,6 @@ from txlog.core.predicates._row_kernels import by_row
 from txlog.core.predicates.terms.tree import Call
 
 _ELEMENTS_MAX = 1 << 24
-_MONTHS = {"month": 1, "year": 12}
 
 
 def _inserted(call: Call, values: list[Any] | None, place: int | None, value: Any) -> list[Any] | None:
@@ -74,28 +73,36 @@ def _from_entries(call: Call, entries: list[Any]) -> list[tuple[Any, Any]] | Non
     return _as_map(call, [(each[key], each[value]) for each in entries])
 
 
-def _days(call: Call, start: datetime.date, stop: datetime.date) -> list[datetime.date]:
-    """From the start by whole units, of months on the same day or the last one."""
-    count, unit = call.options[:2]
-    if unit in _MONTHS:
+def _times(call: Call, start: Any, stop: Any) -> list[Any]:
+    """From the start by whole steps: of months, on the same day or the last one."""
+    count, is_of_months = call.options[:2]
+    if is_of_months:
         many = (stop.year - start.year) * 12 + stop.month - start.month
-        months = range(0, many + (1 if count > 0 else -1), count * _MONTHS[unit])
-        days = [_months_later(start, each) for each in months]
-        return [day for day in days if (day <= stop if count > 0 else day >= stop)]
-    return [start + datetime.timedelta(at * count) for at in range(_count_of_days(call, start, stop))]
+        found = [_months_later(start, each) for each in range(0, many + (1 if count > 0 else -1), count)]
+        return [each for each in found if (each <= stop if count > 0 else each >= stop)]
+    step = datetime.timedelta(microseconds=count)
+    return [start + at * step for at in range(_count_of_times(call, start, stop))]
 
 
-def _count_of_days(call: Call, start: datetime.date, stop: datetime.date) -> int:
-    count, unit = call.options[:2]
+def _count_of_times(call: Call, start: Any, stop: Any) -> int:
+    count, is_of_months = call.options[:2]
     if (stop > start and count < 0) or (stop < start and count > 0):
+        unit = "months" if is_of_months else "microseconds"
         raise pa.ArrowInvalid(f"sequence() from {start} to {stop} by {count} {unit} has no end")
-    step: int = count * (28 * _MONTHS[unit] if unit in _MONTHS else 1)
-    return (stop - start).days // step + 1
+    step = datetime.timedelta(days=28 * count) if is_of_months else datetime.timedelta(microseconds=count)
+    found: int = (stop - start) // step + 1
+    return found
 
 
-def _months_later(day: datetime.date, months: int) -> datetime.date:
+def _months_later(day: Any, months: int) -> Any:
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return day.replace(year=year, month=month + 1, day=min(day.day, calendar.monthrange(year, month + 1)[1]))
+
+
+def _parted(call: Call, text: str) -> list[tuple[Any, Any]]:
+    pairs, values = call.options[:2]
+    parts = (each.partition(values) for each in text.split(pairs))
+    return _as_map(call, [(key, value if sign else None) for key, sign, value in parts])
 
 
 def _shifted_right(call: Call, number: int, count: int) -> int:
@@ -121,11 +128,20 @@ COLLECTION_KERNELS: dict[str, Any] = {
     "map_from_arrays": by_row(_from_arrays),
     "map_from_entries": by_row(_from_entries),
     "map_contains_key": by_row(lambda call, pairs, key: any(name == key for name, _ in pairs)),
-    "sequence_of_days": by_row(_days, count=_count_of_days, most=_ELEMENTS_MAX),
+    "sequence_of_times": by_row(_times, count=_count_of_times, most=_ELEMENTS_MAX),
+    "str_to_map": by_row(_parted),
     "shiftright": by_row(_shifted_right),
     "shiftrightunsigned": by_row(_shifted_right),
 }
 COLLECTION_FALLIBLE = frozenset(
-    ("array_insert", "try_element_at", "map_concat", "map_from_arrays", "map_from_entries", "sequence_of_days")
+    (
+        "array_insert",
+        "try_element_at",
+        "map_concat",
+        "map_from_arrays",
+        "map_from_entries",
+        "sequence_of_times",
+        "str_to_map",
+    )
 )
 """Those that can raise for some row."""

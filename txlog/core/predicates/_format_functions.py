@@ -1,4 +1,4 @@
-"""Functions that write values as text: `FORMAT_FUNCTIONS`.
+"""Functions that write values as text, and read parts of URLs: `FORMAT_FUNCTIONS`.
 
 In: bound operands. Out: bound expressions.
 """
@@ -102,6 +102,21 @@ def _array_join(values: Expression, separator: Expression, null_text: Expression
     return Call("array_join", tuple(operands), STRING, (sql,))
 
 
+_PARTS_OF_URLS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO")
+
+
+def _parse_url(url: Expression, part: Expression, key: Expression | None = None) -> Expression:
+    """``parse_url(url, 'HOST')``, ``parse_url(url, 'QUERY', 'name')``."""
+    wanted = str(constant(part, str, "parse_url"))
+    name = None if key is None else str(constant(key, str, "parse_url"))
+    if wanted not in _PARTS_OF_URLS or (name is not None and wanted != "QUERY"):
+        raise ValueError(f"parse_url() takes {', '.join(_PARTS_OF_URLS)}, or 'QUERY' and a name, and not {wanted!r}")
+    if name is not None and not re.fullmatch(r"[0-9A-Za-z_-]+", name):
+        raise ValueError(f"parse_url() takes the name of letters, digits, _ and -, and not {name!r}")
+    sql = CallSql.of("parse_url({}, ", *((wanted,) if name is None else (wanted, name)), after=")")
+    return Call("parse_url", (typed(url, STRING, "parse_url"),), STRING, (wanted, name, sql))
+
+
 FORMAT_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "format_string": (1, None, _format_string("format_string")),
     "printf": (1, None, _format_string("printf")),
@@ -110,5 +125,6 @@ FORMAT_FUNCTIONS: dict[str, tuple[int, int | None, Make]] = {
     "url_encode": (1, 1, of_types("url_encode", (STRING,))),
     "url_decode": (1, 1, of_types("url_decode", (STRING,))),
     "array_join": (2, 3, _array_join),
+    "parse_url": (2, 3, _parse_url),
 }
 """Name -> the minimum and maximum number of operands (None: any), and what builds the expression."""

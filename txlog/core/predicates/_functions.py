@@ -54,7 +54,7 @@ from txlog.core.predicates.terms.types import common_type, is_floating, is_integ
 NONDETERMINISTIC = frozenset(
     {
         *("rand", "random", "randn", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"),
-        *("input_file_name", "current_user", "session_user", "user", "current_timezone"),
+        *("input_file_name", "current_user", "session_user", "user"),
     }
 )
 """Functions that return another value in each call or session."""

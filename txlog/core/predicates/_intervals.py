@@ -1,13 +1,16 @@
 """Intervals inside an expression: what a time is moved by, what two times are apart, and what is made of that.
 
 In: bound operands, of which some are an `Interval`. Out: bound expressions of whole numbers of months or microseconds.
-An interval is a part of an expression: it ends in a time, a number or a condition, since no column can hold one.
+An interval is a part of an expression: it ends in a time, a number or a condition, since no column of a table can hold
+one. A query's own columns have the type `IntervalType`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
 
 from txlog.core.format.schema import (
     BYTE,
@@ -16,14 +19,29 @@ from txlog.core.format.schema import (
     LONG,
     TIMES,
     TIMESTAMP,
+    VOID,
     DataType,
     Decimal,
+    Primitive,
+    TypeFacts,
     timestamp_of,
     type_name,
 )
-from txlog.core.predicates._build import arithmetic, call, cast_to, clock_of, compare, convert, instant_of, literal
+from txlog.core.predicates._build import (
+    arithmetic,
+    call,
+    cast_to,
+    chosen,
+    clock_of,
+    compare,
+    convert,
+    instant_of,
+    is_null,
+    literal,
+)
 from txlog.core.predicates._operands import typed
-from txlog.core.predicates.terms.tree import CallSql, Expression, Value
+from txlog.core.predicates.terms.predicate import Constant
+from txlog.core.predicates.terms.tree import CallSql, Expression, Reference, Value
 from txlog.core.predicates.terms.types import is_integer
 
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000
@@ -36,6 +54,17 @@ _ALIKE = {"days": "day", "d": "day", "hours": "hour", "hrs": "hour", "minutes": 
 _ALIKE |= {"seconds": "second", "secs": "second", "years": "year", "months": "month", "mons": "month"}
 
 
+class IntervalType(Primitive, frozen=True):
+    """The type of a query's column of days and times, which duckdb has as microseconds."""
+
+    first: str
+    last: str
+
+    @property
+    def facts(self) -> TypeFacts:
+        return TypeFacts(arrow=pa.duration("us"), is_ordered=False, has_bounds=False, duckdb="BIGINT")
+
+
 class Interval(Expression, frozen=True):
     """A number of months or of microseconds, with the fields from the first to the last that its type has in Spark."""
 
@@ -46,6 +75,11 @@ class Interval(Expression, frozen=True):
     @property
     def is_of_months(self) -> bool:
         return self.first in ("year", "month")
+
+    @property
+    def type(self) -> DataType:
+        fields = self.first if self.first == self.last else f"{self.first} to {self.last}"
+        return IntervalType(f"interval {fields}", self.first, self.last)
 
     def __str__(self) -> str:
         return f"an interval of {self.count} {'months' if self.is_of_months else 'microseconds'}"
@@ -222,7 +256,9 @@ def compared(operator: str, left: Expression, right: Expression) -> Expression:
     if not isinstance(left, Interval) and not isinstance(right, Interval):
         return compare(operator, left, right)
     if not (isinstance(left, Interval) and isinstance(right, Interval)):
-        other = right if isinstance(left, Interval) else left
+        one, other = (left, right) if isinstance(left, Interval) else (right, left)
+        if other.type == VOID:
+            return is_null(one.count) if operator == "<=>" else Constant(None)  # type: ignore[attr-defined]
         raise ValueError(f"an interval is compared with an interval, not with {type_name(other.type)}")
     _check_alike(left, right)
     return compare(operator, left.count, right.count)
@@ -259,10 +295,58 @@ def as_number(interval: Interval, data_type: DataType) -> Expression:
     return cast_to(whole, data_type)
 
 
+# --- intervals as values --------------------------------------------------------------------------------------------
+
+
+def chosen_of(conditions: Sequence[Expression], values: Sequence[Expression]) -> Expression:
+    """``CASE WHEN condition THEN value ... ELSE value END``, of values or of intervals."""
+    return _like_intervals(values, lambda given: chosen(conditions, given))
+
+
+def called(make: Callable[..., Expression], name: str, operands: Sequence[Expression]) -> Expression:
+    """``coalesce(...)`` and the like, of values or of intervals."""
+    if not any(isinstance(each, Interval) for each in operands):
+        return make(operands)
+    if name in ("isnull", "isnotnull"):
+        return make([each.count if isinstance(each, Interval) else each for each in operands])
+    if name not in _OF_INTERVALS:
+        raise unwanted()
+    conditions = operands[: _OF_INTERVALS[name]]
+    return _like_intervals(operands[len(conditions) :], lambda given: make([*conditions, *given]))
+
+
+_OF_INTERVALS = dict.fromkeys(("coalesce", "nvl", "ifnull", "greatest", "least", "nullif", "abs", "negative"), 0)
+_OF_INTERVALS |= {"if": 1, "iff": 1, "nvl2": 1}
+"""Functions that make an interval of intervals, and how many operands of another type are in front."""
+
+
+def _like_intervals(values: Sequence[Expression], make: Callable[[list[Expression]], Expression]) -> Expression:
+    """What is made of the numbers of intervals, as an interval with the fields of all."""
+    intervals = [each for each in values if isinstance(each, Interval)]
+    if not intervals:
+        return make(list(values))
+    others = [each for each in values if not isinstance(each, Interval) and each.type != VOID]
+    if others:
+        raise ValueError(f"an interval and a value of type {type_name(others[0].type)} have no common type")
+    for each in intervals:
+        _check_alike(intervals[0], each)
+    ends = sorted((end for each in intervals for end in (each.first, each.last)), key=_FIELDS.index)
+    count = make([each.count if isinstance(each, Interval) else each for each in values])
+    return Interval(count, ends[0], ends[-1])
+
+
+def of_column(found: Expression) -> Expression:
+    """A query's column: as an interval, if it is one."""
+    if isinstance(found, Reference) and isinstance(found.type, IntervalType):
+        return Interval(Reference(found.path, LONG, found.side), found.type.first, found.type.last)
+    return found
+
+
 def unwanted() -> ValueError:
     return ValueError(
-        "an interval is a part of an expression, such as ts + (b - a) or b - a > INTERVAL 1 DAY, and no value of a"
-        " column: write CAST(b - a AS BIGINT) for its seconds, or datediff(b, a) for days"
+        "an interval is no value here: it is a part of an expression, as in ts + (b - a) or b - a > INTERVAL 1 DAY, and"
+        " one of days and times may be a column of a query. Write CAST(b - a AS BIGINT) for its seconds, or"
+        " datediff(b, a) for days"
     )
 
 

@@ -5,6 +5,7 @@ In: bound operands. Out: bound expressions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +17,12 @@ from txlog.core.format.schema import (
     INTEGER,
     LONG,
     STRING,
+    TIMES,
+    TIMESTAMP,
     VOID,
     Array,
     DataType,
+    Decimal,
     Field,
     Map,
     Struct,
@@ -26,12 +30,13 @@ from txlog.core.format.schema import (
     type_name,
 )
 from txlog.core.predicates._build import call, convert, literal, struct_of
-from txlog.core.predicates._collection_functions import days_between
+from txlog.core.predicates._collection_functions import DAY_MICROSECONDS, times_between
 from txlog.core.predicates._operands import Make, constant, typed
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference, Value
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
 from txlog.core.predicates.terms.values import next_part
+from txlog.core.predicates.terms.zones import current_zone
 from txlog.errors import InvalidInputError
 
 
@@ -198,8 +203,8 @@ def _flattened(values: Expression) -> Expression:
 
 def _sequence(*bounds: Expression) -> Expression:
     kinds = {each.type for each in bounds}
-    if kinds == {DATE} and len(bounds) == 2:
-        return days_between(*bounds, 1, "day")
+    if kinds <= {*TIMES} and len(kinds) == 1 and len(bounds) == 2:
+        return times_between(*bounds, DAY_MICROSECONDS, is_of_months=False)
     if not all(map(is_integer, kinds)) or len(kinds) > 1:
         shown = ", ".join(sorted(map(type_name, kinds)))
         raise ValueError(f"sequence() takes whole numbers of one type, not {shown}: CAST them")
@@ -230,26 +235,45 @@ def _entries(name: str) -> Make:
     return make
 
 
-_OF_JSON = (STRING, INTEGER, LONG, DOUBLE, BOOLEAN)
+_OF_JSON = (STRING, INTEGER, LONG, DOUBLE, BOOLEAN, DATE, TIMESTAMP)
 
 
 def _from_json(text: Expression, schema: Expression) -> Expression:
-    """A struct of the fields that the text has. The schema is DDL, as in Spark: ``'a INT, b STRING'``."""
-    from txlog.core.format.schema_ddl import parse_columns
+    """What the text has. The schema is DDL, as in Spark: ``'a INT, b ARRAY<STRING>'``, or the type of an array or a
+    map."""
+    from txlog.core.format.schema_ddl import parse_columns, parse_types
 
     written = str(constant(schema, str, "from_json"))
+    is_type = re.match(r"\s*(ARRAY|MAP|STRUCT)\s*<", written, re.IGNORECASE)
     try:
-        fields = parse_columns(written).fields
+        kind = parse_types({"value": written}).fields[0].type if is_type else parse_columns(written)
     except InvalidInputError as error:
-        raise ValueError(f"from_json() takes columns in SQL, such as 'a INT, b STRING': {error.message}") from None
-    for field in fields:
-        if field.type not in _OF_JSON or not field.nullable or field.metadata:
-            raise ValueError(
-                "from_json() reads columns of the types string, int, bigint, double and boolean, and not"
-                f" {field.name} {type_name(field.type)}: write CAST(get_json_object(text, '$.{field.name}') AS type)"
-            )
+        raise ValueError(
+            f"from_json() takes columns in SQL, such as 'a INT, b ARRAY<STRING>': {error.message}"
+        ) from None
+    _check_json(kind)
     sql = CallSql.of("from_json({}, ", written, after=")")
-    return Call("from_json", (typed(text, STRING, "from_json"),), Struct(fields), (sql,))
+    return Call("from_json", (typed(text, STRING, "from_json"),), kind, (current_zone(), sql))
+
+
+def _check_json(kind: DataType) -> None:
+    match kind:
+        case Struct(fields):
+            for each in fields:
+                if not each.nullable or each.metadata:
+                    raise ValueError(
+                        f"from_json() reads columns without NOT NULL, DEFAULT or COMMENT, unlike {each.name}"
+                    )
+                _check_json(each.type)
+        case Array(element):
+            _check_json(element)
+        case Map(key, value) if key == STRING:
+            _check_json(value)
+        case _ if kind not in _OF_JSON and not isinstance(kind, Decimal):
+            raise ValueError(
+                "from_json() reads strings, int, bigint, double, decimals, boolean, dates, timestamps, and structs,"
+                f" arrays and maps of them, and not {type_name(kind)}: read a STRING, and CAST it"
+            )
 
 
 def _hash(name: str, result: DataType) -> Make:

@@ -8,6 +8,8 @@ vertical tab, and its ``$`` also matches before a last line end: these are rewri
 from __future__ import annotations
 
 import re
+import string
+from collections.abc import Callable, Iterator
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _ESCAPES = {
@@ -21,6 +23,8 @@ _ESCAPES = {
 }
 _IN_CLASS = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\x0B\f\r ", **{letter: f"\\{letter}" for letter in "tnrf"}}
 _WILDCARDS = {"%": "(?s:.*)", "_": "(?s:.)"}
+_ANY_CASE = "(?i)"
+"""At the start: of ASCII letters, the case does not matter."""
 _REPEAT = re.compile(r"\{\d{1,3}(,\d{0,3})?\}")
 _AT_END = rf"(?:\r\n|[{_LINE_ENDS}])?\z"
 
@@ -50,7 +54,8 @@ class _PatternReader:
     """Reads one pattern from left to right."""
 
     def __init__(self, pattern: str, *, is_test: bool, captures: bool) -> None:
-        self._pattern = pattern
+        self._any_case = pattern.startswith(_ANY_CASE)
+        self._pattern = pattern.removeprefix(_ANY_CASE)
         self._is_test = is_test
         self._captures = captures
         self._at = 0
@@ -85,7 +90,7 @@ class _PatternReader:
             text, self._at = _escaped(self._pattern, self._at, _ESCAPES)
             return text
         if letter == "[":
-            text, self._at = _class(self._pattern, self._at)
+            text, self._at = _class(self._pattern, self._at, any_case=self._any_case)
             return text
         if letter == ".":
             return f"[^{_LINE_ENDS}]"
@@ -96,6 +101,8 @@ class _PatternReader:
             return ")"
         if letter in "{}]":
             raise _refused(f"a lone {letter}")
+        if self._any_case and letter.isascii() and letter.isalpha():
+            return f"[{letter.lower()}{letter.upper()}]"
         return _plain(letter)
 
     def _open(self) -> None:
@@ -175,7 +182,7 @@ def _escaped(pattern: str, at: int, known: dict[str, str]) -> tuple[str, int]:
     return _plain(letter), at + 1
 
 
-def _class(pattern: str, at: int) -> tuple[str, int]:
+def _class(pattern: str, at: int, *, any_case: bool = False) -> tuple[str, int]:
     """A class of letters, without classes inside it."""
     found = ["["]
     if pattern.startswith("^", at):
@@ -190,7 +197,7 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
         if letter == "]":
             if at - 1 == first:
                 raise _refused("an empty class")
-            return "".join([*found, "]"]), at
+            return "".join([*found, *(_other_cases(found) if any_case else ()), "]"]), at
         if letter == "[" or pattern.startswith("&&", at - 1):
             raise _refused("a class inside a class")
         if letter == "\\":
@@ -200,6 +207,12 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
             found.append("-" if first < at - 1 and pattern[at : at + 1] != "]" else r"\-")
         else:
             found.append(_plain(letter))
+
+
+def _other_cases(parts: list[str]) -> Iterator[str]:
+    """The ASCII letters that are in a class, of letters and ranges, in their other case, as Java takes them."""
+    within: Callable[[str], object] = re.compile("".join([*(each for each in parts if each != "^"), "]"])).match
+    yield from (each for each in string.ascii_letters if within(each.swapcase()) and not within(each))
 
 
 def _plain(letter: str) -> str:
@@ -213,5 +226,5 @@ def _python_escape(found: re.Match[str]) -> str:
 def _refused(what: str) -> ValueError:
     return ValueError(
         f"Java and Arrow may read {what} in a regular expression differently. Both read letters, escaped signs, .,"
-        " [a-z], \\d, \\w, \\s, (...), |, *, +, ?, {m,n}, ^ at the start and $ at the end alike"
+        " (?i) at the start, [a-z], \\d, \\w, \\s, (...), |, *, +, ?, {m,n}, ^ at the start and $ at the end alike"
     )

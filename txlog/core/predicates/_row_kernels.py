@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.core.format.schema import FLOAT, LONG, type_to_arrow
-from txlog.core.predicates._time_patterns import pattern_parts
+from txlog.core.predicates._time_reading import moment_of
 from txlog.core.predicates.terms.tree import Call
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
@@ -229,22 +229,10 @@ def _rounded(call: Call, value: Any) -> Any:
 
 # --- dates and times ------------------------------------------------------------------------------------------
 
-_DIGITS = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2}
-_NAMES = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
-
 
 def _parsed(call: Call, text: str) -> Any:
-    parts = pattern_parts(call.options[0], call.name)
-    fields = "".join(
-        rf"(?P<{_NAMES[part]}>[0-9]{{{_DIGITS[part]}}})" if part in _NAMES else re.escape(part.strip("'"))
-        for part in parts
-    )
-    found = re.fullmatch(fields, text)
     try:
-        if found is None:
-            raise ValueError("it has another form")
-        numbers = {name: int(value) for name, value in found.groupdict().items()}
-        moment = datetime.datetime(**{"year": 1970, "month": 1, "day": 1} | numbers)  # type: ignore[arg-type]
+        moment = moment_of(call.options[0], call.name, text)
     except ValueError as error:
         raise pa.ArrowInvalid(f"{call.name}() cannot read {text!r} as {call.options[0]!r}: {error}") from None
     return moment.date() if call.name == "to_date" else moment

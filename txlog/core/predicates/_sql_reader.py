@@ -37,7 +37,6 @@ from txlog.core.predicates._build import (
     call,
     cast_to,
     check_sign,
-    chosen,
     compare,
     is_null,
     like,
@@ -47,7 +46,7 @@ from txlog.core.predicates._build import (
     member,
     try_cast_to,
 )
-from txlog.core.predicates._collection_functions import days_between
+from txlog.core.predicates._collection_functions import times_between
 from txlog.core.predicates._functions import function
 from txlog.core.predicates._grammar import NullSafeEQ, plain_equal
 from txlog.core.predicates._intervals import (
@@ -55,10 +54,13 @@ from txlog.core.predicates._intervals import (
     Interval,
     apart,
     as_number,
+    called,
     cast_to_interval,
+    chosen_of,
     combined,
     compared,
     negated,
+    of_column,
     of_fields,
     of_unit,
     part,
@@ -73,6 +75,7 @@ from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predic
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Path, Value
 from txlog.core.predicates.terms.types import is_integer, is_numeric
 from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
+from txlog.core.predicates.terms.zones import current_zone
 from txlog.errors import InvalidInputError
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
@@ -96,6 +99,15 @@ _ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.BitwiseOr: "|",
     exp.BitwiseXor: "^",
 }
+_RANKS: dict[type[exp.Expression], int] = {
+    exp.BitwiseOr: 1,
+    exp.BitwiseXor: 2,
+    exp.BitwiseAnd: 3,
+    exp.BitwiseLeftShift: 4,
+    exp.BitwiseRightShift: 4,
+    exp.DPipe: 5,
+}
+"""How tightly operators bind in Spark, which the parser takes for alike, from the left. ``||`` binds as ``+`` does."""
 _NOT_COMPARED: tuple[type[exp.Expression], ...] = (
     exp.Not,
     exp.Between,
@@ -179,7 +191,14 @@ class SqlReader:
                 if not node.expressions:
                     raise self._refused(node, "IN without a list of values, such as IN (1, 2),")
                 self._takes(node, "this", "expressions")
-                operand, items = self.value(node.this), self._items(node.expressions)
+                if isinstance(node.this, exp.Tuple):
+                    return self._in_tuples(node)
+                operand = self.operand(node.this)
+                if isinstance(operand, Interval):
+                    spans = [self.operand(each) for each in node.expressions]
+                    equal = [self._built(node, lambda each=each: compared("=", operand, each)) for each in spans]  # type: ignore[misc]
+                    return balanced(equal, Or)
+                items = self._items(node.expressions)
                 return self._built(node, lambda: member(operand, items))
             case exp.Like() | exp.ILike():
                 return self._like(node)
@@ -199,6 +218,23 @@ class SqlReader:
                 return Not(self._built(node, lambda: compare("<=>", left, right)))
         value = self.value(node)
         return self._built(node, lambda: value)
+
+    def _in_tuples(self, node: exp.In) -> Predicate:
+        """``(a, b) IN ((1, 2), (3, 4))``, in which NULL equals NULL, as in a struct."""
+        operands = [self.value(each) for each in node.this.expressions]
+        found: list[Predicate] = []
+        for given in node.expressions:
+            values = [self.value(each) for each in given.expressions] if isinstance(given, exp.Tuple) else []
+            if len(values) != len(operands):
+                raise self._wrong(node, ValueError(f"IN compares {len(operands)} values with as many in parentheses"))
+            pairs = list(zip(operands, values, strict=True))
+            for one, other in pairs:
+                if one.type != other.type:
+                    types = f"{type_name(one.type)} with {type_name(other.type)}"
+                    raise self._wrong(node, ValueError(f"IN of several values compares no {types}: CAST one of them"))
+            equal = [self._built(node, lambda pair=pair: compare("<=>", *pair)) for pair in pairs]  # type: ignore[misc]
+            found.append(balanced(equal, And))
+        return balanced(found, Or)
 
     def _items(self, nodes: Sequence[exp.Expression]) -> list[Expression]:
         """The values of a list, to which a parameter that is a list adds each of its own."""
@@ -289,7 +325,17 @@ class SqlReader:
             return msgspec.structs.replace(found, written=f"{_text(node.this)} {operator} {_text(node.expression)}")
         return found
 
+    def _check_order(self, node: exp.Expression) -> None:
+        """Raise for operators without parentheses that Spark binds in another order than the parser."""
+        mine, other = _RANKS.get(type(node)), node.args.get("expression")
+        below = _RANKS.get(type(node.this)) if isinstance(node.this, exp.Expression) else None
+        is_looser = mine is not None and below is not None and below < mine
+        if not is_looser and not (isinstance(node, exp.DPipe) and isinstance(other, (exp.Add, exp.Sub))):
+            return
+        raise ValueError("operators that bind differently stand side by side: put parentheses around one of them")
+
     def _value(self, node: exp.Expression) -> Expression:
+        self._check_order(node)
         operator = _ARITHMETIC.get(type(node))
         if operator is not None:
             self._takes(node, "this", "expression", "typed", "safe")
@@ -326,8 +372,8 @@ class SqlReader:
             case exp.If():
                 self._takes(node, "this", "true", "false")
                 false = node.args.get("false")
-                otherwise = literal(None) if false is None else self.value(false)
-                return chosen([self.condition(node.this)], [self.value(node.args["true"]), otherwise])
+                otherwise = literal(None) if false is None else self.operand(false)
+                return chosen_of([self.condition(node.this)], [self.operand(node.args["true"]), otherwise])
             case exp.Extract():
                 self._takes(node, "this", "expression")
                 return self._extracted(str(node.this.this), node.expression)
@@ -390,9 +436,15 @@ class SqlReader:
             arguments = [arguments[0].this, arguments[0].args["field"]]
         if name == "localtimestamp" and not arguments:
             return cast_to(self._moment(name), timestamp_of(has_zone=False))
-        if name == "sequence" and len(arguments) == 3 and isinstance(arguments[2], exp.Interval):
-            start, stop = map(self.value, arguments[:2])
-            return days_between(start, stop, *self._interval(arguments[2], 1))
+        if name == "current_timezone" and not arguments:
+            return self._session_zone()
+        if name == "sequence" and len(arguments) == 3:
+            start, stop, step = self.value(arguments[0]), self.value(arguments[1]), self.operand(arguments[2])
+            if isinstance(step, Interval):
+                if not isinstance(step.count, Value) or not isinstance(step.count.value, int):
+                    raise ValueError("sequence() takes a literal interval, such as INTERVAL 1 DAY")
+                return times_between(start, stop, step.count.value, is_of_months=step.is_of_months)
+            return function(name, [start, stop, step])
         if name in _OF_UNITS and len(arguments) == 3:
             return self._of_unit(name, arguments)
         if name in ("date_part", "datepart") and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
@@ -403,7 +455,7 @@ class SqlReader:
             return self._with_lambda(node, name, arguments)
         if name == "struct" and any(isinstance(argument, exp.Alias) for argument in arguments):
             return self._struct(arguments)
-        return function(name, [self.value(argument) for argument in arguments])
+        return called(lambda given: function(name, given), name, [self.operand(each) for each in arguments])
 
     def _of_unit(self, name: str, arguments: Sequence[exp.Expression]) -> Expression:
         """``dateadd(DAY, 1, x)``, ``datediff(DAY, x, y)``: in front is a word."""
@@ -465,6 +517,11 @@ class SqlReader:
             raise self._refused(interval, "an interval of quarters, which Spark does not have,")
         return sign * int(written), str(unit.this)
 
+    def _session_zone(self) -> Expression:
+        if self.scope.now is None:
+            raise ValueError("current_timezone() changes with the session: write the zone itself")
+        return literal(current_zone())
+
     def _moment(self, name: str) -> Expression:
         if self.scope.now is None:
             raise ValueError(f"{name} changes over time: write the date or time itself")
@@ -482,9 +539,9 @@ class SqlReader:
                 conditions.append(self._branch(branch.this))
             else:
                 conditions.append(as_condition(compare("=", operand, self.value(branch.this))))
-            values.append(self.value(branch.args["true"]))
+            values.append(self.operand(branch.args["true"]))
         default = node.args.get("default")
-        return chosen(conditions, [*values, literal(None) if default is None else self.value(default)])
+        return chosen_of(conditions, [*values, literal(None) if default is None else self.operand(default)])
 
     def _branch(self, node: exp.Expression) -> Predicate:
         """The condition of WHEN, which in Spark is a boolean: a NULL without a type is none."""
@@ -498,7 +555,7 @@ class SqlReader:
             return self._field(node)
         path = self._path(node)
         try:
-            return self.scope.find(path)
+            return of_column(self.scope.find(path))
         except InvalidInputError as error:
             raise InvalidInputError(f"{error.template}{self._place(node)}") from None
 

@@ -25,7 +25,8 @@ from txlog.core.format.time_zones import zone_name
 from txlog.core.predicates._build import arithmetic, call, cast_to, clock_of, convert, instant_of, literal
 from txlog.core.predicates._calendar_kernels import DAYS_OF_WEEK, UNITS_BETWEEN
 from txlog.core.predicates._operands import Make, constant, day, instant, moment, of_types, typed
-from txlog.core.predicates._time_patterns import TIME_PATTERNS, pattern_parts
+from txlog.core.predicates._time_patterns import pattern_parts
+from txlog.core.predicates._time_reading import check_read
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Value
 from txlog.core.predicates.terms.types import is_floating, is_integer, is_numeric
 from txlog.core.predicates.terms.values import fit, parse_timestamp
@@ -113,11 +114,8 @@ def _to_timestamp(value: Expression, pattern: Expression | None = None) -> Expre
 
 def _parsed(name: str, text: Expression, pattern: Expression, result: DataType) -> Expression:
     written = str(constant(pattern, str, name))
-    parts = [part for part in pattern_parts(written, name) if part in TIME_PATTERNS]
-    if sorted(parts) != sorted(TIME_PATTERNS[: len(parts)]) or len(parts) < 3:
-        raise ValueError(
-            f"{name}() takes a pattern with yyyy, MM and dd, then HH, mm and ss, each once, not {written!r}"
-        )
+    if check_read(written, name):
+        result = TIMESTAMP
     return call(name, (typed(text, STRING, name),), result, (written,))
 
 
@@ -287,7 +285,10 @@ _UNITS_OF_EPOCH: dict[str, Any] = {"seconds": 1_000_000, "millis": 1000, "micros
 def _to_timestamp_ntz(value: Expression, pattern: Expression | None = None) -> Expression:
     if pattern is None:
         return cast_to(value, TIMESTAMP_NTZ)
-    return _parsed("to_timestamp", value, pattern, TIMESTAMP_NTZ)
+    found = _parsed("to_timestamp", value, pattern, TIMESTAMP_NTZ)
+    if found.type != TIMESTAMP_NTZ:
+        raise ValueError("to_timestamp_ntz() takes a pattern without an offset")
+    return found
 
 
 def _make_timestamp(*parts: Expression) -> Expression:

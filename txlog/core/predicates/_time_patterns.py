@@ -25,16 +25,23 @@ _WRITTEN = (
 )
 """More of them, which date_format() writes."""
 
+_READ = (
+    *("yy", "M", "MMM", "MMMM", "d", "H", "h", "hh", "a", "m", "s", "X" * 3, "Z"),
+    *("S" * count for count in range(1, 10)),
+)
+"""And those that to_date() and to_timestamp() read."""
+
 _PATTERN_PARTS = re.compile(r"([A-Za-z])\1*|[-/:., _]|'[A-Za-z]+'")
 
 
 def pattern_parts(pattern: str, name: str) -> list[str]:
     """The parts of a pattern that the function ``name`` takes: field letters, or text. Raises ``ValueError``."""
     parts = [found[0] for found in _PATTERN_PARTS.finditer(pattern)]
-    known = (*TIME_PATTERNS, *_WRITTEN) if name == "date_format" else TIME_PATTERNS
+    known = (*TIME_PATTERNS, *(_WRITTEN if name == "date_format" else _READ))
+    shown = [each for each in known if each == "SSS" or each[0] != "S" or len(each) in (1, 6)]
     if "".join(parts) != pattern or any(part[0].isalpha() and part not in known for part in parts):
         raise ValueError(
-            f"{name}() supports the letters {', '.join(known)}, the characters -/:., _ and words in quotes"
+            f"{name}() supports the letters {', '.join(shown)}, the characters -/:., _ and words in quotes"
             f" like 'T', not {pattern!r}"
         )
     return parts
@@ -159,7 +166,7 @@ _PLACES: dict[str, Callable[[_Fields], Any]] = {
 }
 """Which of its texts each part has."""
 
-_MONTHS = (
+MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
     "December",
 )
@@ -171,7 +178,7 @@ def _texts_of(part: str) -> pa.Array:
     """The texts of a part, in Spark's English."""
     twelve = [12, *range(1, 12)]
     known: dict[str, Any] = {
-        **{"MMM": [name[:3] for name in _MONTHS], "MMMM": _MONTHS, "EEEE": _DAYS, "a": ("AM", "PM")},
+        **{"MMM": [name[:3] for name in MONTHS], "MMMM": MONTHS, "EEEE": _DAYS, "a": ("AM", "PM")},
         **{part: [name[:3] for name in _DAYS] for part in ("E", "EEE")},
         **{"h": map(str, twelve), "hh": (f"{hour:02}" for hour in twelve), "QQQ": ("Q1", "Q2", "Q3", "Q4")},
     }

@@ -147,7 +147,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
     if source == BOOLEAN or target == BOOLEAN:
         return is_numeric(target if source == BOOLEAN else source)
     if is_numeric(source) or is_numeric(target):
-        return TIMESTAMP in (source, target)
+        return TIMESTAMP in (source, target) and not isinstance(target, Decimal)
     return source in TIMES and target in TIMES
 
 
