@@ -115,7 +115,8 @@ class TxlogError(Exception):
     ) -> None:
         self.template = message
         has_words = is_worded(message)
-        super().__init__(spelled(message, in_python) if has_words else message)
+        shown = self.template  # without credentials
+        super().__init__(spelled(shown, in_python) if has_words else shown)
         self.table = table
         self.version = version
         self.path = path

@@ -518,7 +518,7 @@ def test_one_table_can_be_served_by_its_location(tmp_path: Path) -> None:
         ({"answer": "now"}, "answer"),
         ({"stream": ""}, "1 to 200"),
         ({"stream": "x" * 201}, "1 to 200"),
-        ({"quarantine": "events"}, "another name"),
+        ({"quarantine": "events"}, "must name another table"),
         ({"colour": "red"}, "unknown 'colour'"),
     ],
 )
