@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
 from tests.bucket import Bucket
+from tests.other_writers import commit_files
 from tests.watched import noted_reads
 from txlog.audit.verify import verify_table
 from txlog.core.changes.tasks import _opened_once as opened_once
@@ -136,6 +138,20 @@ def test_a_missing_small_file_in_an_object_store_is_named() -> None:
     bucket.files.delete(path)
     with pytest.raises(txlog.NotFoundError, match=path):
         bucket.opened().delete("id = 1 and id + 1 = 2")
+
+
+@pytest.mark.parametrize("change", [lambda table: table.update({"v": 7}, "id = 1"), lambda table: table.optimize()])
+def test_files_without_a_row_of_other_writers_are_read_with_the_others(
+    tmp_path: Path, change: Callable[[txlog.Table], object]
+) -> None:
+    table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64()), ("v", pa.int32())]))
+    for name, rows in (("a.parquet", []), ("b.parquet", []), ("c.parquet", [1, 2])):
+        pq.write_table(pa.table({"v": pa.array(rows, pa.int32()), "id": pa.array(rows, pa.int64())}), tmp_path / name)
+        commit_files(table, name)
+    pq.write_table(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "d.parquet")
+    commit_files(table, "d.parquet")
+    change(table)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2]
 
 
 def test_the_copies_of_small_files_are_one_file_for_each_partition(tmp_path: Path) -> None:

@@ -261,6 +261,9 @@ class TaskReader:
         """The same of files with equal columns, which are converted together."""
         columns, fields = stored[0].columns, self._selection.fields
         counts = [each.num_rows for each in stored]
+        if not any(counts):  # files without a row group give no batch
+            nothing = [pa.nulls(0, self._schema.field(each.name).type) for each in fields]
+            return pa.RecordBatch.from_arrays(nothing, names=[each.name for each in fields])
         batches = [batch for each in stored for batch in each.batches]
         rows = (
             pa.concat_batches(batches) if batches else pa.RecordBatch.from_arrays([pa.nulls(sum(counts))], names=[""])
