@@ -64,7 +64,7 @@ def test_every_action_survives_the_way_in_and_out(line: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: next(iter(line)))
-@pytest.mark.parametrize("extra", [None, "fromTheFuture", "extra"])
+@pytest.mark.parametrize("extra", [None, "fromTheFuture", "extra", "(unknown fields)"])
 def test_an_action_read_at_once_is_the_one_read_field_by_field(line: dict[str, Any], extra: str | None) -> None:
     (key, value), *_ = line.items()
     value = value if extra is None else {**value, extra: {}}

@@ -24,6 +24,7 @@ from txlog.core.format.wire import (
     Long,
     Size,
     TextMap,
+    Unknown,
     WireAction,
     shown,
     wire_keys,
@@ -87,7 +88,7 @@ class Metadata(WireAction, frozen=True):
     name: str | None = None
     description: str | None = None
     created_time: Long | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
+    extra: Unknown = msgspec.field(default_factory=dict, name="(unknown fields)")
 
     @classmethod
     def from_json(cls, value: Any) -> Metadata:
@@ -111,7 +112,7 @@ class Protocol(WireAction, frozen=True):
     min_writer_version: Int32
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
+    extra: Unknown = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
 class AddFile(WireAction, frozen=True, omit_defaults=True, gc=False):
@@ -132,7 +133,7 @@ class AddFile(WireAction, frozen=True, omit_defaults=True, gc=False):
     base_row_id: Size | None = None
     default_row_commit_version: Size | None = None
     clustering_provider: str | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
+    extra: Unknown = msgspec.field(default_factory=dict, name="(unknown fields)")
 
     @property
     def key(self) -> FileKey:
@@ -177,7 +178,7 @@ class RemoveFile(WireAction, frozen=True):
     deletion_vector: DeletionVectorDescriptor | None = None
     base_row_id: Size | None = None
     default_row_commit_version: Size | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
+    extra: Unknown = msgspec.field(default_factory=dict, name="(unknown fields)")
 
     @property
     def key(self) -> FileKey:
@@ -197,7 +198,7 @@ class AddCDCFile(WireAction, frozen=True):
     size: Size
     data_change: bool
     tags: TextMap | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
+    extra: Unknown = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
 class SetTransaction(WireAction, frozen=True):
@@ -207,7 +208,7 @@ class SetTransaction(WireAction, frozen=True):
     app_id: str
     version: Long
     last_updated: Long | None = None
-    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
+    extra: Unknown = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
 class DomainMetadata(WireAction, frozen=True):
@@ -217,7 +218,7 @@ class DomainMetadata(WireAction, frozen=True):
     domain: str
     configuration: str
     removed: bool
-    extra: dict[str, Any] = msgspec.field(default_factory=dict, name="(unknown fields)")
+    extra: Unknown = msgspec.field(default_factory=dict, name="(unknown fields)")
 
 
 class CommitInfo(msgspec.Struct, frozen=True):

@@ -146,6 +146,9 @@ FileTime: TypeAlias = Long
 TextMap: TypeAlias = dict[str, str | None]
 Configuration: TypeAlias = dict[str, str]
 Format: TypeAlias = dict[str, Any]
+Unknown: TypeAlias = Annotated[dict[str, Any], msgspec.Meta(min_length=1, max_length=0)]
+"""Fields that an action has no member for. msgspec takes no value for it, so that only `WireAction.read_fields` sets
+it."""
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": read_text,
@@ -169,7 +172,7 @@ class WireAction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     """What all actions share: a JSON key, and fields, which have camel case names in JSON.
 
     A field without a default is required. One that equals its default is not written. ``extra``, if a class has it,
-    is named so that no usual JSON key is read as it.
+    is `Unknown`, and named as no JSON key usually is.
     """
 
     KEY: ClassVar[str] = ""
