@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
@@ -116,7 +117,7 @@ class BranchWork:
         named = self.places.in_table
         wanted = {*map(named, carried.added), *(path for path, _ in carried.touched)}
         files = self.branch.log.files(self.branch.log.state_at(version))
-        mask = [named(path) in wanted for path in files["path"].to_pylist()]
+        mask = pa.array([named(path) in wanted for path in files["path"].to_pylist()], pa.bool_())
         return {named(add.path): add for add in add_files_of(files.filter(mask))}
 
     # --- the definition ---------------------------------------------------------------------------------------------
@@ -141,6 +142,11 @@ class BranchWork:
         if is_same and merged(protocol, self.state.protocol) == protocol:
             return None
         return before, self.state.metadata, self.state.protocol
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to publish."""
+        return self.changes.is_empty and self.definition is None
 
     def metadata_in_table(self, state: TableState) -> Metadata:
         """The metadata with which the branch began, as the table had it, with its own id, name and properties;
@@ -172,7 +178,10 @@ class BranchWork:
                 version=self.state.version,
             )
         ended_at = -1 if origin.ended_at is None else origin.ended_at
-        if ended_at >= self.state.version and (published is None or published < ended_at - 1):
+        has_ended = ended_at >= self.state.version and (published is None or published < ended_at - 1)
+        if has_ended and not (
+            self.changes.is_empty and self.definition is None
+        ):  # else a publication may have ended it
             raise InvalidInputError(
                 f"the branch was discarded, so it cannot be published: make a new one with {MAKE_ONE}",
                 table=self.branch.uri,

@@ -184,6 +184,7 @@ def changes_of(
     operations: dict[str, None] = {}
     reads = _Reads(state, time_zone)
     moves_only, rewrites, defined_at = True, False, -1
+    unpublished = set[str]()
     for commit in commits:
         if any(type(action) in (Metadata, Protocol) for action in commit.actions):
             defined_at = commit.version
@@ -197,9 +198,11 @@ def changes_of(
                 net.note(adds, removes)
             gone = {remove.path for remove in removes}
             new = [add for add in adds if add.path not in gone]
-            rewrites |= bool(new) and not all(map(Places.is_own, gone))
-            if not moves and commit.version > published:
-                reads.note(commit, new)
+            if commit.version > published:
+                rewrites |= bool(new) and not gone <= unpublished
+                unpublished |= {add.path for add in new}
+                if not moves:
+                    reads.note(commit, new)
         reads.define(commit)
     conditions, reads_table = reads.found(first)
     return BranchChanges(

@@ -22,10 +22,12 @@ from txlog.branch.known import PROPERTY, Origin, begun, info_of, is_closed, orig
 from txlog.branch.numbers import NUMBERS, ROW_IDS, first_numbers
 from txlog.branch.places import check_name, place_of, require_no_branch
 from txlog.core.format.actions import Metadata, operation_parameters
+from txlog.core.format.column_mapping import MODE_KEY, assign, mapping_mode
 from txlog.core.format.features import DELETED_BRANCH, check_can_read, without_feature
-from txlog.core.format.file_columns import FILES_SCHEMA
+from txlog.core.format.file_columns import FILES_SCHEMA, add_files_of
 from txlog.core.format.identity import identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
+from txlog.core.format.schema import schema_to_json
 from txlog.errors import (
     CommitStateUnknownError,
     ConflictError,
@@ -40,6 +42,7 @@ from txlog.errors import (
 )
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
+    ROW_TRACKING_PROPERTIES,
     Definition,
     Isolation,
     OperationInfo,
@@ -254,7 +257,8 @@ def _commit(
     if not is_large:
         gone, come = differing(live, wanted)
         builder.remove(*gone)
-        builder.add(*come, are_new=False)
+        has_same_ids = there is None or _tracks_as_before(base, there)
+        builder.add(*(come if has_same_ids else add_files_of(wanted)), are_new=False)
     if origin.row_ids is not None:
         builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
     info = OperationInfo(
@@ -282,6 +286,12 @@ def _commit(
     return done if done == origin.own_version else None
 
 
+def _tracks_as_before(base: TableState, there: TableState) -> bool:
+    """Whether the table tracks rows as it did when an earlier branch of it began, so that files have the same ids."""
+    ours, theirs, keys = there.metadata.configuration, base.metadata.configuration, ROW_TRACKING_PROPERTIES
+    return all(ours.get(key) == theirs.get(key) for key in (*keys, *_ROW_ID_COLUMNS))
+
+
 def _continued(branch: OpenTable, proposal: Proposal, there: TableState, wanted: pa.Table) -> int | None:
     """The version that a proposal becomes on top of what is left of an earlier branch; None if it is another writer's.
 
@@ -307,6 +317,7 @@ def definition_of_branch(base: TableState, there: TableState | None, origin: Ori
     so that the table can take the files over."""
     if there is not None and is_closed(there):
         there = replace(there, protocol=without_feature(there.protocol, DELETED_BRANCH))
+    there = None if there is None else _mapped_as(base.metadata.configuration, there)
     found = _shared_definition(base, there) or cloned(base, there, OF_A_BRANCH)
     configuration = {**found.metadata.configuration, PROPERTY: origin.to_text()}
     for key in _ROW_ID_COLUMNS:
@@ -314,6 +325,17 @@ def definition_of_branch(base: TableState, there: TableState | None, origin: Ori
             configuration[key] = base.metadata.configuration[key]
     metadata = replace(found.metadata, configuration=configuration, description=None)
     return replace(found, metadata=_with_numbers(metadata, base, origin))
+
+
+def _mapped_as(configuration: Mapping[str, str], there: TableState) -> TableState:
+    """A branch, or what is left of one, with the column mapping of its table, which was turned on or off since. Its
+    files go, or name their columns as before (`obstacle`): the names in files are those that the columns had."""
+    mode, metadata = mapping_mode(configuration), there.metadata
+    if mapping_mode(metadata.configuration) == mode:
+        return there
+    own = {**metadata.configuration, MODE_KEY: mode}
+    schema = there.schema if mode == "none" else assign(there.schema, 0, lambda field: field.name)[0]
+    return there.defined_as(replace(metadata, configuration=own, schema_string=schema_to_json(schema)))
 
 
 def _shared_definition(base: TableState, there: TableState | None) -> Definition | None:

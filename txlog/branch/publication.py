@@ -98,7 +98,7 @@ def _published_now(work: BranchWork, user_metadata: str | None) -> WriteResult:
     work.require_publishable()
     if published is not None and published >= work.state.version:
         return WriteResult(_version_of(work), "already_committed", 0, "")
-    if work.changes.is_empty and work.definition is None:
+    if work.is_empty:
         return WriteResult(newest.version, "empty", 0, "")
     _check_numbers(work)
     with table.unsent_files() as unsent:

@@ -31,7 +31,6 @@ from txlog.branch.touched_rows import TouchedRows, conflict
 from txlog.branch.winners import Winners
 from txlog.core.format.actions import AddFile, operation_parameters
 from txlog.core.format.arrow.compute import pc
-from txlog.core.format.column_mapping import MODE_KEY
 from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of, adds_to_batch
@@ -147,17 +146,13 @@ class _Rebase:
             own = {**self._state.metadata.configuration, PROPERTY: self._moved.to_text()}
             protocol = merged(self._state.protocol, now.protocol)
             return Definition(replace(self._state.metadata, configuration=own), protocol)
-        return definition_of_branch(now, self._as_mapped(), self._moved)
+        return definition_of_branch(now, self._with_row_id_columns(), self._moved)
 
-    def _as_mapped(self) -> TableState:
-        """The branch, with the column mapping of its table: turning it on or off left the names in files as they were,
-        which `obstacle` sees to."""
+    def _with_row_id_columns(self) -> TableState:
+        """The branch, with what its table says of row ids, which may be tracked by now."""
         metadata, theirs = self._state.metadata, self._newest.metadata.configuration
-        configuration = {key: value for key, value in metadata.configuration.items() if key != MODE_KEY}
-        if MODE_KEY in theirs:
-            configuration[MODE_KEY] = theirs[MODE_KEY]
-        configuration |= {key: theirs[key] for key in ROW_TRACKING_PROPERTIES if key in theirs}
-        return self._state.defined_as(replace(metadata, configuration=configuration))
+        added = {key: theirs[key] for key in ROW_TRACKING_PROPERTIES if key in theirs}
+        return self._state.defined_as(replace(metadata, configuration={**metadata.configuration, **added}))
 
     def _check_rows(self) -> None:
         """Raises InvalidInputError if a new row does not meet what the table demands of rows by now."""

@@ -62,7 +62,7 @@ class TouchedRows:
         seen = self._places.in_branch(there).deletion_vector
         is_as_before = key_of(seen) == key_of(touched.before)
         if touched.after is None:
-            if not is_as_before:
+            if not is_as_before and self._differ(touched.before, seen):
                 detail = f"or an earlier commit deleted rows of {touched.path}, which the branch rewrote or removed"
                 conflict(self._table, "ConcurrentDeleteDeleteError", state, detail, next_step)
             return None
@@ -75,6 +75,11 @@ class TouchedRows:
             ours = ours | theirs
         total = num_records(touched.after.stats)
         return None if total is not None and len(ours) >= total else ours
+
+    def _differ(self, *vectors: DeletionVectorDescriptor | None) -> bool:
+        """Whether two vectors mark other rows. A publication writes a vector anew, with the same rows."""
+        one, other = self.rows(vectors)
+        return bool(one ^ other)
 
     def rows(self, vectors: Sequence[DeletionVectorDescriptor | None]) -> list[BitMap64]:
         """The dead rows of each vector, as the branch's log names it. Raises CorruptLogError, StorageError."""

@@ -1,0 +1,115 @@
+"""Branches that go on after a publication, and names that are used again after the table's definition changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from txlog import Table
+from txlog.errors import ConflictError, InvalidInputError
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+MAPPED = {"delta.columnMapping.mode": "name"}
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(Table.open(table.uri).to_arrow()["id"].to_pylist())
+
+
+def made(path: Path, properties: dict[str, str] | None = None) -> Table:
+    table = Table.create(path / "t", rows_of().schema, properties=properties or {})
+    table.append(rows_of(1, 2, 3))
+    return table
+
+
+def test_rows_copied_from_a_file_that_was_published_are_not_doubled_if_others_change_that(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.append(rows_of(10, 11, 12))
+    branch.publish(keep=True)
+    branch.delete("id = 10")  # copies 11 and 12
+    table.delete("id = 12")
+    for call in (branch.rebase, branch.publish):
+        with pytest.raises(ConflictError):
+            call()
+    assert ids(table) == [1, 2, 3, 10, 11]
+
+
+def test_a_kept_branch_changes_all_that_is_left_of_a_file_in_which_it_published_a_delete(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    branch = table.branch("b")
+    branch.delete("id = 1")
+    branch.publish(keep=True)
+    branch.update({"id": 20}, "id >= 2")
+    branch.publish()
+    assert ids(table) == [20, 20]
+    assert table.verify().is_sound
+
+
+def test_the_rows_that_a_rebase_carried_are_read_if_the_branch_has_none_left(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    branch = table.branch("b")
+    branch.delete("id > 0")
+    table.overwrite(rows_of(4))
+    branch.rebase()
+    assert ids(branch) == []
+    branch.publish()
+    assert ids(table) == []
+
+
+def test_an_empty_branch_is_published_again_without_an_error(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    assert [Table.open(branch.uri).publish().outcome for _ in range(2)] == ["empty", "empty"]
+    branch.append(rows_of(4))
+    branch.discard()
+    with pytest.raises(InvalidInputError, match="was discarded"):
+        branch.publish()
+
+
+def test_a_name_is_used_again_after_the_table_began_to_map_columns(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, n bigint GENERATED ALWAYS AS IDENTITY")
+    table.append(rows_of(1, 2))
+    table.branch("b").publish()
+    table.set_properties(MAPPED)
+    table.rename_column("id", "key")
+    branch = table.branch("b")
+    branch.append(pa.table({"key": [3]}))
+    table.rename_column("key", "id")
+    branch.publish()
+    assert ids(table) == [1, 2, 3]
+    numbers = table.to_arrow()["n"].to_pylist()
+    assert len({*numbers}) == 3
+
+
+def test_a_branch_with_identity_columns_is_rebased_on_a_table_that_maps_columns(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, n bigint GENERATED ALWAYS AS IDENTITY")
+    branch = table.branch("b")
+    branch.append(rows_of(3))
+    numbers = branch.to_arrow()["n"].to_pylist()
+    table.set_properties(MAPPED)
+    table.rename_column("n", "number")
+    branch.rebase()
+    branch.append(rows_of(4))
+    found = sorted(branch.to_arrow()["number"].to_pylist())
+    assert found == [numbers[0], numbers[0] + 1]
+    branch.publish()
+    assert ids(table) == [3, 4]
+
+
+def test_a_name_is_used_again_after_the_table_began_to_track_rows(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.branch("b").publish()
+    table.set_properties({"delta.enableRowTracking": "true"})
+    branch = table.branch("b")
+    assert branch.verify().is_sound
+    branch.update({"id": 20}, "id = 1")
+    branch.publish()
+    assert ids(table) == [2, 3, 20]
+    assert table.verify().is_sound
