@@ -525,6 +525,18 @@ def test_a_key_that_changes_alone_is_refused_also_where_whole_rows_are_logged(da
     database.require_equal("t")
 
 
+def test_a_snapshot_waits_for_the_slot_of_a_connection_that_is_about_to_end(database: Database) -> None:
+    database.run("create table t (id int primary key); insert into t values (1)")
+    mirror = database.mirror(["t"])
+    earlier = connection.Stream(database.address)
+    earlier.exported_snapshot(f"{mirror.name}_snapshot")
+    ends = threading.Timer(0.3, earlier.close)
+    ends.start()
+    mirror.run(until_current=True)
+    ends.join()
+    database.require_equal("t")
+
+
 def test_a_user_who_does_not_see_all_rows_is_refused(server: Postgres, database: Database) -> None:
     database.run("create table t (id int primary key, owner text); insert into t values (1, 'a'), (2, 'b')")
     database.run("create role one_of_many login replication; grant select on t to one_of_many")

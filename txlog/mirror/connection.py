@@ -114,7 +114,7 @@ def _error_of(error: psycopg.Error, source: str) -> Exception:
         return SourceAway(text)
     if not state and type(error) is psycopg.DatabaseError:  # libpq's own: whatever the server says has a state
         return SourceAway(text)
-    if state == "55006":  # the slot: of a process that is gone, for a moment
+    if state in ("55006", "42710"):  # the slot, or its name: of a connection that is gone, for a moment
         return SourceAway(text)
     return InvalidInputError(f"{source} answered with an error: {text}")
 
