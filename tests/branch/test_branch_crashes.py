@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,21 @@ def test_a_publication_has_what_a_transaction_over_several_tables_decided_whose_
     again.publish()
     assert ids(table) == ids(other) == [1, 1]
     assert [each.status for each in table.branches()] == ["published"]
+
+
+def test_a_vacuum_keeps_an_ended_branch_until_all_tables_have_what_it_decided(tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    others = (Table.create(tmp_path / str(n), rows_of().schema) for n in itertools.count())
+    other = next(each for each in others if each.snapshot().table_id < branch.snapshot().table_id)
+    in_doubt([other, branch])
+    Table.open(branch.uri).publish()
+    for path in Path(branch.uri).rglob("*"):
+        os.utime(path, (0, 0))
+    Table.open(table.uri).vacuum(0, force=True)
+    Table.open(other.uri).append(rows_of(7))
+    assert (ids(table), ids(other)) == ([1, 2, 3, 4, 9], [1, 7])
+    Table.open(table.uri).vacuum(0, force=True)
+    assert Table.open(table.uri).branches() == []
 
 
 @pytest.mark.parametrize("others", [1, 3])

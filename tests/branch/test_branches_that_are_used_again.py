@@ -113,3 +113,13 @@ def test_a_name_is_used_again_after_the_table_began_to_track_rows(tmp_path: Path
     branch.publish()
     assert ids(table) == [2, 3, 20]
     assert table.verify().is_sound
+
+
+def test_a_diff_of_a_branch_shows_no_property_that_nobody_set(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    table.append(rows_of(4))
+    branch.append(rows_of(5))
+    branch.rebase()
+    branch.publish(keep=True)
+    assert branch.diff(0).properties == ()

@@ -40,7 +40,7 @@ def diff_versions(open_table: OpenTable, *, from_version: int, to_version: int) 
         to_version=to_version,
         columns=tuple(_columns(before, after)),
         definition=tuple(_differing(_definition(before), _definition(after))),
-        properties=tuple(_differing(before.metadata.configuration, after.metadata.configuration)),
+        properties=tuple(_differing(*map(_properties, (before, after)))),
         files_added=len(come.keys() - marked),
         bytes_added=sum(add.size for path, add in come.items() if path not in marked),
         files_removed=len(gone.keys() - marked),
@@ -88,6 +88,11 @@ def _definition(state: TableState) -> dict[str, str]:
         "description": metadata.description or "",
     }
     return {name: text for name, text in found.items() if text}
+
+
+def _properties(state: TableState) -> dict[str, str]:
+    """The properties that somebody set; what a branch keeps of itself is none."""
+    return {key: value for key, value in state.metadata.configuration.items() if key != "txlog.branch"}
 
 
 def _protocol(protocol: Protocol) -> str:

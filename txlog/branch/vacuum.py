@@ -30,7 +30,7 @@ from txlog.branch.known import (
 from txlog.branch.places import FOLDER, Places, place_of
 from txlog.core.format.file_columns import DELETION_VECTOR
 from txlog.core.format.paths import encode_path
-from txlog.errors import NotFoundError
+from txlog.errors import CorruptLogError, NotFoundError
 from txlog.extend import OpenTable
 from txlog.extend.commits import ObjectMeta, ambient
 
@@ -110,11 +110,23 @@ def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[Objec
         origin = last_origin(branch, commits)
         if origin is not None and origin[1].is_closed and written_ms >= ambient.now_ms() - _CLOSED_MIN_MS:
             continue
+        if _is_awaited(branch):
+            continue
         _GOING.setdefault(open_table, {})[name] = version_of(commits[-1]) if commits else -1
         last = [meta for meta in log if origin is not None and meta.name == origin[0]]
         yield [meta for meta in metas if meta.name not in in_log]
         yield [meta for meta in log if meta not in last]
         yield last
+
+
+def _is_awaited(branch: OpenTable) -> bool:
+    """Whether a transaction over several tables that the branch decided has not ended in all of them: its writer died,
+    and another table finds in the branch's log that it gets its part."""
+    try:
+        state = branch.state_if_exists()
+        return state is not None and branch.is_awaited(state)
+    except (CorruptLogError, NotFoundError):  # the rest of one that an earlier vacuum deleted
+        return False
 
 
 def seal(open_table: OpenTable) -> None:

@@ -490,6 +490,12 @@ class OpenTable:
 
         return settle(self, state)
 
+    def is_awaited(self, state: TableState) -> bool:
+        """Whether another table still needs this log up to ``state``, which decided a transaction of both."""
+        from txlog.core.versions._prepared_tables import is_awaited
+
+        return is_awaited(self, state)
+
     def unsent_files(self) -> UnsentFiles:
         """What owns the files of a write that begins now."""
         known = self.log.known_state

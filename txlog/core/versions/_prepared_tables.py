@@ -37,6 +37,7 @@ from txlog.core.versions.decisions.prepared import (
     number_of,
     preparation,
     rolled_back,
+    tables_of,
     transaction_of,
 )
 from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
@@ -112,6 +113,30 @@ def settle(open_table: TableAccess, state: TableState) -> bool:
     with contextlib.suppress(PartlyCommittedError):  # it is rolled back, which was said
         land(open_table, found, part or nothing_of(state), _prepared_state(open_table, found))
     return True
+
+
+def is_awaited(open_table: TableAccess, state: TableState) -> bool:
+    """Whether another table is still prepared, or may be, for a transaction that the log of this one up to ``state``
+    decided. Raises ``TxlogError`` of this table's store and log."""
+    if not number_of(state):
+        return False
+    for commit in _newest_first(open_table, -1):
+        places = tables_of(commit)
+        is_decision = bool(places) and places[-1].table_id == state.metadata.id and is_effect(commit)
+        if is_decision and any(_waits(opened_at(place, open_table), place, commit) for place in places[:-1]):
+            return True
+    return False
+
+
+def _waits(open_table: TableAccess, place: PreparedTable, decision: Commit) -> bool:
+    try:
+        state = open_table.log.newest_state()
+        found = preparation_of(open_table, state) if state.is_prepared and state.metadata.id == place.table_id else None
+    except TableNotFoundError:
+        return False
+    except TxlogError:  # perhaps it cannot be asked at the moment
+        return True
+    return found is not None and found.transaction == transaction_of(decision)
 
 
 def preparation_of(open_table: TableAccess, state: TableState) -> Preparation | None:
