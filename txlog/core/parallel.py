@@ -79,7 +79,9 @@ class Threads:
         self._name = name
         self._idle_s = idle_s
         self._lanes = ambient.Lanes(most)
-        self._changed = threading.Condition(threading.Lock())
+        # Taken itself: a Ctrl-C between a condition's own `__enter__` and the block would leave it locked forever.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
@@ -102,7 +104,7 @@ class Threads:
         from concurrent.futures import Future
 
         future: Future[Out] = Future()
-        with self._changed:
+        with self._lock:
             self._calls.append((future, call))
             if self._idle >= len(self._calls):
                 self._changed.notify()
@@ -130,7 +132,7 @@ class Threads:
 
     def close(self) -> None:
         """Let no new call begin, and wait for running ones."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             left = list(self._calls)
             self._calls.clear()
@@ -156,7 +158,7 @@ class Threads:
             del taken
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        with self._changed:
+        with self._lock:
             while not self._calls:
                 self._idle += 1
                 is_called = not self._is_closed and self._changed.wait(self._idle_s)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
 from txlog.core import ambient
 from txlog.core.parallel import Threads, do_all, parallel_map
+from txlog.core.writing._partition_writer import EncoderPool, JobQueue
 
 AT_THE_END = """
 import concurrent.futures.thread as threads, time
@@ -152,3 +156,35 @@ def test_a_wait_at_the_end_that_is_not_a_number_is_taken_as_the_usual_one() -> N
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout == "done\n"
     assert "TXLOG_END_WAIT_S=five minutes is not a number of seconds; using 300" in done.stderr
+
+
+def threads_with_calls() -> tuple[Callable[[Any], object], Callable[[], None]]:
+    threads = Threads(1)
+    return threads.submit, threads.close
+
+
+def encoders_with_jobs() -> tuple[Callable[[Any], object], Callable[[], None]]:
+    encoders = EncoderPool(1, 1)
+    return partial(encoders.submit, JobQueue()), encoders.stop
+
+
+@pytest.mark.parametrize("pool", [threads_with_calls, encoders_with_jobs])
+def test_an_interruption_where_a_lock_is_taken_leaves_it_free(pool: Any) -> None:
+    """Ctrl-C is raised most often where the main thread waits: a condition's own `__enter__` would keep the lock."""
+    submit, close = pool()
+
+    def interrupt(frame: Any, event: str, argument: object) -> None:
+        is_taken = event == "return" and frame.f_code is threading.Condition.__enter__.__code__
+        if is_taken and "txlog" in frame.f_back.f_code.co_filename:
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            submit(int)
+    finally:
+        sys.setprofile(None)
+    closing = threading.Thread(target=close, daemon=True)
+    closing.start()
+    closing.join(5)
+    assert not closing.is_alive()

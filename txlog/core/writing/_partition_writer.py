@@ -217,7 +217,8 @@ class EncoderPool:
 
     def __init__(self, encoders: int = ENCODERS, threads: int = THREADS) -> None:
         self.encoding = threading.Semaphore(encoders)
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # taken itself, as in `Threads`
+        self._changed = threading.Condition(self._lock)
         self._error: BaseException | None = None
         self._held_bytes = 0
         self._threads = Threads(threads, "txlog-encoder")
@@ -229,7 +230,7 @@ class EncoderPool:
 
     def submit(self, queue: JobQueue, job: Job, size_bytes: int = 0) -> None:
         """Run ``job`` after the earlier jobs of ``queue``. Raises the first error of any earlier job."""
-        with self._changed:
+        with self._lock:
             self._raise_error()
             self._held_bytes += size_bytes
             queue.jobs.append((job, size_bytes))
@@ -240,7 +241,7 @@ class EncoderPool:
 
     def wait_below(self, limit_bytes: int) -> None:
         """Wait until the jobs hold at most ``limit_bytes``. Raises the first error of any job."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._held_bytes <= limit_bytes or self._error is not None)
             self._raise_error()
 
@@ -249,19 +250,19 @@ class EncoderPool:
         for queue in queues:
             if queue.call is not None:
                 queue.call.result()
-        with self._changed:
+        with self._lock:
             self._raise_error()
 
     def stop(self) -> None:
         """Let no new job start, and wait for running ones."""
-        with self._changed:
+        with self._lock:
             if self._error is None:
                 self._error = RuntimeError("the encoder pool was stopped")
         self._threads.close()
 
     def _work(self, queue: JobQueue) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if not queue.jobs:
                     queue.is_busy = False
                     self._changed.notify_all()
@@ -272,10 +273,10 @@ class EncoderPool:
                 if not is_stopped:
                     job()
             except BaseException as error:
-                with self._changed:
+                with self._lock:
                     self._error = self._error or error
             del job
-            with self._changed:
+            with self._lock:
                 self._held_bytes -= size_bytes
                 self._changed.notify_all()
 
