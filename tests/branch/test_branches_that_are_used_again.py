@@ -123,3 +123,53 @@ def test_a_diff_of_a_branch_shows_no_property_that_nobody_set(tmp_path: Path) ->
     branch.rebase()
     branch.publish(keep=True)
     assert branch.diff(0).properties == ()
+
+
+def test_a_kept_branch_goes_on_after_it_published_a_definition_of_its_own(tmp_path: Path) -> None:
+    table = made(tmp_path, MAPPED)
+    branch = table.branch("b")
+    branch.rename_column("id", "key")
+    branch.publish(keep=True)
+    branch.append(pa.table({"key": [4]}))
+    branch.publish(keep=True)
+    table.append(pa.table({"key": [5]}))
+    branch.rebase()
+    branch.add_columns("extra int")
+    branch.append(pa.table({"key": [6], "extra": pa.array([1], pa.int32())}))
+    branch.publish(keep=True)
+    assert sorted(table.to_arrow()["key"].to_pylist()) == [*range(1, 7)]
+    assert sorted(table.to_arrow()["extra"].to_pylist(), key=str) == [1, *[None] * 5]
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_rebase_carries_the_definition_of_the_branch_which_is_published_then(
+    is_published: bool, tmp_path: Path
+) -> None:
+    table = made(tmp_path, MAPPED)
+    branch = table.branch("b")
+    if is_published:
+        branch.append(rows_of(4))
+        branch.publish(keep=True)
+    branch.add_columns("extra int")
+    branch.append(pa.table({"id": [5], "extra": pa.array([1], pa.int32())}))
+    for number in (6, 7):
+        table.append(rows_of(number))
+        branch.rebase()
+    branch.publish(keep=True)
+    branch.append(pa.table({"id": [8], "extra": pa.array([1], pa.int32())}))
+    assert branch.publish().outcome == "committed"
+    assert ids(table) == [1, 2, 3, *([4] if is_published else []), 5, 6, 7, 8]
+    assert 1 in table.to_arrow()["extra"].to_pylist()
+
+
+def test_a_condition_on_a_name_that_only_the_branch_has_is_a_conflict_by_name(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.set_properties(MAPPED)
+    branch.rename_column("id", "key")
+    branch.update({"key": 7}, "key = 1")
+    table.set_properties({"delta.enableTypeWidening": "true"})
+    table.append(rows_of(5))
+    for call in (branch.publish, branch.rebase):
+        with pytest.raises(ConflictError):
+            call()

@@ -123,15 +123,25 @@ class BranchWork:
     # --- the definition ---------------------------------------------------------------------------------------------
 
     @cached_property
+    def defined_at(self) -> int:
+        """The branch's version whose definition the table has, but for what others changed: the one that was published
+        last, or the one that the branch began with or was rebased to. A rebase carries what the branch changed."""
+        return self._began_at if self.published is None else max(self._began_at, self.published)
+
+    @property
+    def _began_at(self) -> int:
+        origin = self.origin
+        return origin.own_version if origin.defined_at is None else origin.defined_at
+
+    @cached_property
     def _first(self) -> tuple[Metadata, Protocol]:
-        """The metadata and the protocol of the version that the branch began with, or was rebased to."""
-        own = self.origin.own_version
-        first = self.branch.log.state_at(own) if self.changes.defined_at > own else self.state
+        """The metadata and the protocol of this version."""
+        first = self.branch.log.state_at(self.defined_at) if self.changes.defined_at > self.defined_at else self.state
         return first.metadata, first.protocol
 
     @property
     def first_metadata(self) -> Metadata:
-        """The metadata that the branch began with, without what makes it a branch's."""
+        """The metadata that the branch and its table had in common, without what makes it a branch's."""
         return without_origin(self._first[0])
 
     @cached_property
@@ -152,7 +162,7 @@ class BranchWork:
         """The metadata with which the branch began, as the table had it, with its own id, name and properties;
         ``state`` is a later version of the table."""
         try:
-            return self.table.log.state_at(self.origin.base_version).metadata
+            return self.table.log.state_at(self._defined_in_table).metadata
         except NotFoundError:  # cleaned up: a branch has all of it that matters
             theirs, first = state.metadata.configuration, self.first_metadata
             taken_over = cloned(state, None, OF_A_BRANCH).metadata.configuration
@@ -164,6 +174,21 @@ class BranchWork:
                 partition_columns=first.partition_columns,
                 configuration={**configuration, **own},
             )
+
+    @cached_property
+    def _defined_in_table(self) -> int:
+        """The table's version with the definition that the branch began with, or published since."""
+        began, published = self._began_at, self.published
+        if published is None or self.defined_at == began or self.changes.defined_at <= began:
+            return self.origin.base_version
+        first, last = (without_origin(self.branch.log.state_at(each).metadata) for each in (began, published))
+        if is_same_definition(first, last):
+            return self.origin.base_version
+        for version in range(self.newest.version, self.origin.base_version, -1):
+            commit = self.table.log.read_commit(version, files=False)
+            if published_by(commit, app_id_of(self.origin)) == published:
+                return version
+        return self.origin.base_version
 
     # --- what forbids it --------------------------------------------------------------------------------------------
 

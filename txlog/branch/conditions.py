@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from txlog.core.format.column_mapping import physical_name
+from txlog.core.format.column_mapping import PHYSICAL_NAME_KEY, physical_name
 from txlog.core.format.properties import ColumnPath
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct
 from txlog.errors import InvalidInputError
@@ -58,7 +58,8 @@ def _as_before(then: Struct, now: Struct) -> Struct:
 def _named_before(field: Field, found: Field) -> Field:
     is_struct = isinstance(field.type, Struct) and isinstance(found.type, Struct)
     kind = _as_before(field.type, found.type) if is_struct else found.type  # type: ignore[arg-type]  # both are
-    return replace(found, name=field.name, type=kind)
+    names = {**found.metadata, PHYSICAL_NAME_KEY: physical_name(found)}  # a table without mapping does not say it
+    return replace(found, name=field.name, type=kind, metadata=names)
 
 
 def _path_now(path: ColumnPath, seen: DataType, now: DataType) -> ColumnPath:

@@ -66,6 +66,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         reads_since_ms: When that rebase began, ms since the epoch.
         is_closed: Whether a vacuum of the table deletes what is left of it, so that nobody writes to it any more.
         known: The newest version of the table that its maker knew; None if an older release made the branch.
+        defined_at: If the last rebase carried a definition of the branch's own: the version of the branch whose
+            definition the table had. None if it carried none.
     """
 
     id: str
@@ -85,6 +87,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     reads_since_ms: int = 0
     is_closed: bool = False
     known: int | None = None
+    defined_at: int | None = None
 
     @property
     def places(self) -> Places:

@@ -97,6 +97,7 @@ class _Rebase:
             published=work.published,
             reads=None,
             row_ids=row_ids,
+            defined_at=None if work.definition is None else work.defined_at,
         )
 
     def run(self) -> WriteResult | None:
