@@ -165,6 +165,17 @@ def test_files_of_a_commit_that_was_never_sent_are_deleted_and_others_stay(files
     assert set(files.objects) == {"b"}
 
 
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_files_that_a_thread_hands_over_after_the_end_are_deleted_unless_something_was_sent(
+    files: Any, is_sent: bool
+) -> None:
+    with UnsentFiles(files) as unsent:
+        if is_sent:
+            unsent.mark_sent()
+    unsent.own([files.publish("late", b"bytes").name])
+    assert ("late" in files.objects) is is_sent
+
+
 def test_many_files_of_a_commit_that_was_never_sent_are_deleted_in_one_request() -> None:
     bucket = Bucket()
     files = bucket.trips.watched(bucket.store).files

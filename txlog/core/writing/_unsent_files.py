@@ -37,15 +37,20 @@ class UnsentFiles:
         """The files of other tables that the same commit decides about."""
         self._files = files
         self._paths: list[str] = []
-        self._is_sent = False
+        self._is_sent = self._is_over = False
         self._since: ambient.Instant | None = None
         self._seen: ambient.Instant | None = None  # when all were there
 
     def own(self, paths: Iterable[str]) -> None:
-        """Take responsibility for written files that no commit names."""
+        """Take responsibility for written files that no commit names.
+
+        After `discard` they are deleted at once: a caller that was interrupted may leave a thread that still writes.
+        """
         if self._since is None:
             self._since = self._seen = ambient.instant()
         self._paths += paths
+        if self._is_over:
+            self.discard()
 
     def require_kept(self, retention_ms: int) -> None:
         """Look for the files if nobody has for six hours, or for a quarter of ``delta.deletedFileRetentionDuration``.
@@ -92,6 +97,7 @@ class UnsentFiles:
 
     def discard(self) -> None:
         """Delete the files, unless something was sent. Never raises: a warning names what stays, for a vacuum."""
+        self._is_over = True
         if self._is_sent:
             return
         paths, self._paths = self._paths, []
