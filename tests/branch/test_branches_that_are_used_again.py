@@ -173,3 +173,20 @@ def test_a_condition_on_a_name_that_only_the_branch_has_is_a_conflict_by_name(tm
     for call in (branch.publish, branch.rebase):
         with pytest.raises(ConflictError):
             call()
+
+
+def test_rows_that_a_rebase_copied_are_not_doubled_by_the_next_one(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", rows_of().schema)
+    for number in (1, 2, 3):
+        table.append(rows_of(number))
+    branch = table.branch("b")
+    branch.delete("id = 3")  # copies no row
+    table.optimize()
+    branch.rebase()  # copies 1 and 2
+    assert ids(branch) == [1, 2]
+    table.delete("id = 1")
+    with pytest.raises(ConflictError):
+        branch.rebase()
+    with pytest.raises(ConflictError):
+        branch.publish()
+    assert ids(table) == [2, 3]

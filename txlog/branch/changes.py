@@ -203,6 +203,10 @@ def changes_of(
                 unpublished |= {add.path for add in new}
                 if not moves:
                     reads.note(commit, new)
+        elif (
+            commit.operation == REBASE and commit.version > published
+        ):  # deletes that it did again may have copied rows
+            rewrites |= not unpublished.issuperset(Carried.of(commit).added)
         reads.define(commit)
     conditions, reads_table = reads.found(first)
     return BranchChanges(
