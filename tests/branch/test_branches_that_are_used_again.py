@@ -190,3 +190,18 @@ def test_rows_that_a_rebase_copied_are_not_doubled_by_the_next_one(tmp_path: Pat
     with pytest.raises(ConflictError):
         branch.publish()
     assert ids(table) == [2, 3]
+
+
+def test_a_kept_branch_follows_what_others_made_of_a_definition_that_it_published(tmp_path: Path) -> None:
+    table = made(tmp_path, MAPPED)
+    branch = table.branch("b")
+    branch.add_columns("extra int")
+    branch.publish(keep=True)
+    table.rename_column("id", "key")
+    branch.append(pa.table({"id": [4], "extra": pa.array([1], pa.int32())}))
+    branch.publish(keep=True)
+    branch.append(pa.table({"id": [5], "extra": pa.array([1], pa.int32())}))
+    branch.rebase()
+    assert branch.to_arrow().column_names == ["key", "extra"]
+    branch.publish()
+    assert sorted(table.to_arrow()["key"].to_pylist()) == [1, 2, 3, 4, 5]

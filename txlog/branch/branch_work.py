@@ -181,14 +181,18 @@ class BranchWork:
         began, published = self._began_at, self.published
         if published is None or self.defined_at == began or self.changes.defined_at <= began:
             return self.origin.base_version
-        first, last = (without_origin(self.branch.log.state_at(each).metadata) for each in (began, published))
+        first, last = map(self._definition_at, (began, published))
         if is_same_definition(first, last):
             return self.origin.base_version
-        for version in range(self.newest.version, self.origin.base_version, -1):
-            commit = self.table.log.read_commit(version, files=False)
-            if published_by(commit, app_id_of(self.origin)) == published:
-                return version
+        app_id = app_id_of(self.origin)
+        for commit in self.table.log.commits_between(self.origin.base_version + 1, self.newest.version, files=False):
+            version = published_by(commit, app_id)  # of several publications, the first with this definition
+            if version is not None and is_same_definition(self._definition_at(version), last):
+                return commit.version
         return self.origin.base_version
+
+    def _definition_at(self, version: int) -> Metadata:
+        return without_origin(self.branch.log.state_at(version).metadata)
 
     # --- what forbids it --------------------------------------------------------------------------------------------
 
