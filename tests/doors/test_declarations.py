@@ -42,16 +42,16 @@ COMMANDS_WITHOUT_OPERATION = {
     ),
 }
 OF_EVERY_COMMAND = {"location", "storage", "as_json", "uri", "storage_options"}
-OF_FILES = {"files", "file_format", "null_values", "delimiter", "no_header", "merge_schema"}
+OF_FILES = {"files", "file_format", "null_values", "delimiter", "no_header", "merge_schema", "decimal_comma"}
 BESIDE = {
     "append": {*OF_FILES, "create_table", "partition_by", "cluster_by"},
     "diff-rows": {"limit"},
-    "changes": {"limit"},
+    "changes": {"limit", "as_csv"},
     "constraint": {"drop"},
     "copy-into": {"merge_schema"},
     "create": {"like", "schema_in_json"},
     "files": {"limit", "version", "timestamp"},
-    "head": {"version", "timestamp"},
+    "head": {"version", "timestamp", "as_csv"},
     "count": {"version", "timestamp"},
     "maintain": {"watch"},
     "merge": {
