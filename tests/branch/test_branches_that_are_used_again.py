@@ -73,6 +73,23 @@ def test_an_empty_branch_is_published_again_without_an_error(tmp_path: Path) -> 
         branch.publish()
 
 
+@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
+def test_a_delete_of_only_its_own_rows_is_not_done_again_once_a_kept_branch_was_published(
+    properties: dict[str, str], tmp_path: Path
+) -> None:
+    table = made(tmp_path, properties)
+    branch = table.branch("b")
+    branch.append(rows_of(7))
+    branch.delete("id = 7")
+    branch.publish(keep=True)
+    assert branch.publish(keep=True).outcome == "already_committed"
+    table.append(rows_of(7))
+    branch.rebase()
+    branch.append(rows_of(8))
+    branch.publish()
+    assert ids(table) == [1, 2, 3, 7, 8]
+
+
 def test_a_name_is_used_again_after_the_table_began_to_map_columns(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", "id bigint, n bigint GENERATED ALWAYS AS IDENTITY")
     table.append(rows_of(1, 2))

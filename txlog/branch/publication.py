@@ -98,7 +98,8 @@ def _published_now(work: BranchWork, user_metadata: str | None) -> WriteResult:
     work.require_publishable()
     if published is not None and published >= work.state.version:
         return WriteResult(_version_of(work), "already_committed", 0, "")
-    if work.is_empty:
+    if work.is_empty and not (work.origin.is_kept and work.changes.conditions):
+        # A kept branch's deletes are recorded even then: its next rebase would do them again, on later rows.
         return WriteResult(newest.version, "empty", 0, "")
     _check_numbers(work)
     with table.unsent_files() as unsent:
