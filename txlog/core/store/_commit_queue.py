@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WAIT_MAX_S = 2.0  # without any commit landing
 _WAITS_MAX = 5  # while commits land, the whole wait may take this many times as long
 _PASSED_BY_S = 10.0  # how long writers of this process skip the queue after a wait that timed out
-_PAUSE_MIN_S = 0.001_5  # sixteen writers that look more often take a fifth of the processor time from whose turn it is
+_PAUSE_MIN_S = 0.001  # sixteen writers that look more often take a fifth of the processors from whose turn it is
 _PAUSE_MAX_S = 0.005
 FAR_WAIT_MAX_S = 10.0  # the same four for stores with round trips, where a turn may also wait for other machines
 _FAR_WAITS_MAX = 60
@@ -236,10 +236,10 @@ class LocalCommitQueue:
         return True
 
     def _pause_s(self, age_s: float, turn: Turn) -> float:
-        """The longest pause before the next look: a quarter of a turn, or a tenth of that for a commit that is ten
-        turns old, within limits."""
+        """The longest pause before the next look: half a turn, or a tenth of that for a commit that is ten turns
+        old, within limits."""
         turns = max(1.0, age_s / self._turn_s) if self._turn_s > 0 else 1.0
-        return max(_PAUSE_MIN_S, min(_PAUSE_MAX_S, self._turn_s / 4 / turns))
+        return max(_PAUSE_MIN_S, min(_PAUSE_MAX_S, self._turn_s / 2 / turns))
 
     def _timed(self, seconds: float) -> None:
         self._turn_s += _TURN_WEIGHT * (seconds - self._turn_s)
