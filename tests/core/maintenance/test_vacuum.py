@@ -25,7 +25,8 @@ from msgspec.structs import force_setattr, replace
 import txlog
 from tests.losing_writer import losing_to
 from txlog.core import ambient
-from txlog.core.changes.tasks import Folders
+from txlog.core.changes.tasks import LISTED, Folders, without_markers
+from txlog.core.format.paths import is_folder_marker
 from txlog.core.maintenance import _vacuum as vacuum_module
 from txlog.core.maintenance import _vacuum_candidates as vacuum_candidates
 from txlog.core.maintenance._last_vacuum import read_last_vacuum
@@ -1098,3 +1099,12 @@ def test_files_of_tasks_that_a_forced_vacuum_deleted_are_refused_on_a_newer_defi
     with pytest.raises(txlog.ConcurrentDeleteReadError, match="so short a retention"):
         GlobalCommitter(ours).commit(job, [committable])
     assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 0
+
+
+def test_the_empty_object_that_marks_a_folder_is_no_orphan_whatever_its_name() -> None:
+    pieces = ("a", ".", "/", "=", "_$folder$", "p=1.5", "b.parquet")
+    names = sorted({"".join(parts) for count in (1, 2, 3) for parts in itertools.product(pieces, repeat=count)})
+    listing = pa.record_batch([names, [0] * len(names), [0] * len(names)], schema=LISTED)
+    left = [name for name in names if not is_folder_marker(name, 0)]
+    assert without_markers(listing)["path"].to_pylist() == left
+    assert "a.b.parquet" in left

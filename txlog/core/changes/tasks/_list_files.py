@@ -26,6 +26,7 @@ LISTED = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("modifie
 
 _BATCH_FILES = 65_536
 _MAYBE_HIDDEN = r"(^|/)([_.]|metadata(/|$))"
+_MAYBE_MARKER = r"(?:^|/)[^./]*$|=[^/]*$|\$$"  # all that `is_folder_marker` takes
 
 
 class NameRange(NamedTuple):
@@ -132,8 +133,9 @@ def without_markers(found: pa.RecordBatch) -> pa.RecordBatch:
     is_empty = flags_of(pc.equal(found["size_bytes"], array_of([0], pa.int64())[0]))
     if not is_empty.any():
         return found
-    keep = ~is_empty
-    for row in np.flatnonzero(is_empty).tolist():
+    suspects = is_empty & flags_of(pc.match_substring_regex(found["path"], _MAYBE_MARKER))
+    keep = ~suspects
+    for row in np.flatnonzero(suspects).tolist():
         keep[row] = not is_folder_marker(found["path"][row].as_py(), 0)
     return found.filter(from_flags(keep))
 
