@@ -118,7 +118,8 @@ def by_spark(bench: Bench, table: Path, rows: int) -> dict[str, list[float]]:
     with session(bench) as spark:
         for name in (*batches, "foreachBatch and MERGE"):
             warm_up, counted = batches.get(name, bench.scale((2, 6), (1, 1)))
-            target = linked(table, bench.scratch / "spark-target")
+            # A query that was stopped may still write into its folder, so each has its own.
+            target = linked(table, bench.scratch / f"spark-{name.split()[0]}")
             query = _query(bench, spark, name, target, rows)
             try:
                 wait_for(query, lambda query=query, until=warm_up + counted: last_batch(query) >= until)  # type: ignore[misc]
