@@ -334,17 +334,24 @@ def test_only_temporary_files_of_crashed_writers_are_removed_after_a_day(log: Lo
     assert foreign.exists()
 
 
-def test_the_first_put_makes_every_new_directory_durable(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_put_makes_every_new_directory_durable(root: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that keeps names in their order has the folders once it has the name of a file in them."""
     synced = synced_inodes(monkeypatch)
+    before_link = list[int]()
+    monkeypatch.setattr(os, "link", first(lambda *_: before_link.extend(synced), os.link))
     deep = root / "a" / "b"
     LocalLogStore(str(deep)).put_if_absent(COMMIT, b"body")
-    for directory in (root.parent, root, root / "a", deep, deep / "_delta_log"):
-        assert directory.stat().st_ino in synced, f"{directory} was not synced"
+    file, log = ((deep / "_delta_log" / name).stat().st_ino for name in (COMMIT, "."))
+    above = [directory.stat().st_ino for directory in (root.parent, root, root / "a", deep)]
+    assert sorted(before_link) == sorted([file, *(above if way == "hidden" else [])])
+    assert synced == [*before_link, log]
 
 
 def test_a_log_directory_made_by_another_is_synced_by_the_first_put_and_by_no_later_one(
-    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(disk, "keeps_names", lambda _: False)
+    LocalLogStore(str(root)).put_if_absent("_made", b"")
     other = LocalLogStore(str(root))
     synced = synced_inodes(monkeypatch)
     other.put_if_absent(COMMIT, b"body")
@@ -630,6 +637,7 @@ def test_a_log_directory_that_was_removed_and_made_again_is_synced_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a location that proved unfit for a table, and is tried again."""
+    monkeypatch.setattr(disk, "keeps_names", lambda _: False)
     log = LocalLogStore(str(root))
     log.put_if_absent(COMMIT, b"body")
     log.delete(COMMIT)

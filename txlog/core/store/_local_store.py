@@ -244,7 +244,10 @@ class LocalLogStore:
             aside = disk.WrittenAside(target, lambda: self._temporary(name), body)
             try:
                 aside.sync()
-                self._sync_new_folders()
+                if aside.keeps_names:  # new folders reach the disk before the name of any file in them
+                    self._directory_is_durable = True
+                else:
+                    self._sync_new_folders()
                 if self._named_by and name.endswith(self._named_by) and not aside.keeps_names:
                     disk.fsync_directory(self._directory)  # the names of all files that it refers to
             except BaseException:
