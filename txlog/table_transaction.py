@@ -373,7 +373,7 @@ class Transaction:
         def remove(builder: ProposalBuilder, state: TableState) -> WriteMetrics:
             live = builder.live(self._open_table.log.matching_files(state, predicate))
             replaced = decided_by_partitions(self._open_table, state, predicate, live)
-            builder.read_where(predicate, live.column("path").to_pylist())
+            builder.read_where(predicate, live.column("path").to_pylist(), "deleted")
             builder.remove(*replaced.removed)
             return WriteMetrics(rows_deleted=replaced.rows_deleted)
 

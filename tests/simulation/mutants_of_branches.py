@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from txlog.branch import branch_work, creation, ending, known, rebase, vacuum
+from txlog.branch import branch_work, creation, ending, known, numbers, publication, rebase, vacuum
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import Carried
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -94,6 +95,22 @@ def closes_a_branch_over_what_was_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ending, "_marked", marked)
 
 
+def sets_no_row_ids_aside(patch: pytest.MonkeyPatch) -> None:
+    """A branch gives row ids that its table does not know to be taken."""
+    patch.setattr(numbers, "_set_aside", lambda table, newest, marks_of, **parameters: (*marks_of(newest), None))
+
+
+def gives_published_rows_new_ids(patch: pytest.MonkeyPatch) -> None:
+    """Rows of a branch get other ids when they are published."""
+    real = publication._published
+    patch.setattr(publication, "_published", lambda *given: replace(real(*given), base_row_id=None))
+
+
+def keeps_its_row_ids_when_it_is_rebased(patch: pytest.MonkeyPatch) -> None:
+    """A rebased branch has rows of its table with ids above the mark from which it counts."""
+    patch.setattr(rebase, "newest_below_row_ids", lambda table, newest, *, branch, row_ids: (newest, row_ids))
+
+
 BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
@@ -107,6 +124,9 @@ BRANCH_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (forgets_what_a_rebase_is_about_to_name, "branch-that-is-rebased-at-once-beside-a-vacuum"),
         (deletes_a_branch_without_closing_it, "branch-that-is-written-after-its-end-beside-a-vacuum"),
         (closes_a_branch_over_what_was_written, "branch-that-is-written-after-its-end-beside-a-vacuum"),
+        (sets_no_row_ids_aside, "branch-that-is-made-with-row-ids"),
+        (gives_published_rows_new_ids, "branch-that-is-made-with-row-ids"),
+        (keeps_its_row_ids_when_it_is_rebased, "branch-that-is-rebased-with-row-ids"),
     )
 }
 """Each bug, and the scenario of ``explorer.actors`` whose exploration must find it."""

@@ -15,7 +15,7 @@ from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.features import features_of
 from txlog.core.format.file_statistics import live_row_counts
 from txlog.core.format.paths import canonical_path
-from txlog.core.format.properties import path_text
+from txlog.core.format.properties import BRANCH, path_text
 from txlog.core.format.schema import Field, type_name
 from txlog.core.maintenance import difference
 from txlog.core.operations import VersionSpan, read_changes
@@ -92,7 +92,7 @@ def _definition(state: TableState) -> dict[str, str]:
 
 def _properties(state: TableState) -> dict[str, str]:
     """The properties that somebody set; what a branch keeps of itself is none."""
-    return {key: value for key, value in state.metadata.configuration.items() if key != "txlog.branch"}
+    return {key: value for key, value in state.metadata.configuration.items() if key != BRANCH}
 
 
 def _protocol(protocol: Protocol) -> str:

@@ -37,6 +37,21 @@ def differing(files: pa.Table, others: pa.Table) -> tuple[list[AddFile], list[Ad
     return here, there
 
 
+def renumbered(files: pa.Table, others: pa.Table) -> list[AddFile]:
+    """Those of the ``others`` that the ``files`` have too, with another row commit version: the branch's, which the
+    table took over. In both, they have the paths of the branch's log."""
+    if others["baseRowId"].null_count == others.num_rows:
+        return []
+    from txlog.core.format.arrow.compute import pc
+
+    own = (
+        add_files_of(each.filter(pc.invert(pc.match_substring_regex(each["path"], "^/|:")))) for each in (files, others)
+    )
+    known, taken = ({canonical_path(add.path): add for add in each} for each in own)
+    both = ((known[path], add) for path, add in taken.items() if path in known)
+    return [add for ours, add in both if ours.default_row_commit_version != add.default_row_commit_version]
+
+
 def removed_meanwhile(table: OpenTable, base: TableState, known: TableState) -> list[AddFile]:
     """The files and vectors of ``base``, which a branch has just named, that a vacuum may have deleted before, since it
     began after the version ``known``. One that begins later sees the branch, and one that began earlier keeps what was

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
 from txlog.branch.creation import OF_A_BRANCH
-from txlog.branch.known import MAKE_ONE, PROPERTY, Origin, app_id_of, published_by, published_version, settled_branch
+from txlog.branch.known import MAKE_ONE, Origin, app_id_of, published_by, published_version, settled_branch
 from txlog.branch.places import Places
 from txlog.core.format.actions import AddFile, Metadata, Protocol, RemoveFile
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.properties import BRANCH
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import cached_property, cloned, is_same_definition
@@ -106,7 +107,8 @@ class BranchWork:
         files = self.branch.log.files(self.branch.log.state_at(published))
         landed = {*map(self.places.in_table, files["path"].to_pylist())}
         added = tuple(path for path in carried.added if self.places.in_table(path) not in landed)
-        return Carried(added, carried.touched)
+        copies = None if carried.copies is None else carried.copies.among({*map(self.places.in_table, added)})
+        return Carried(added, carried.touched, copies)
 
     def _has_changed_files(self, first: int, last: int) -> bool:
         commits = self.branch.log.commits_between(first, last) if first <= last else ()
@@ -226,5 +228,5 @@ def work_of(open_table: OpenTable) -> BranchWork:
 
 def without_origin(metadata: Metadata) -> Metadata:
     """The metadata without what makes it a branch's."""
-    configuration = {key: value for key, value in metadata.configuration.items() if key != PROPERTY}
+    configuration = {key: value for key, value in metadata.configuration.items() if key != BRANCH}
     return replace(metadata, configuration=configuration)

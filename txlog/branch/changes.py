@@ -1,30 +1,39 @@
 """What a branch did since it began, or since it last published: its net changes of files, and what they depend on.
 
 In: the commits of the branch. Out: `BranchChanges`: the files that it added and still has, what it did to the table's
-own files, and the `ReadSet` of its commits, as far as their ``commitInfo`` tells. A delete or an update says its
-condition. A merge that wrote every key that it looked for has read the range of these keys. Every other commit that
-changes rows counts as one that read the whole table. Work is in proportion to the branch's commits, however many files
-the table has.
+own files, and the `ReadSet` of its commits, as far as their ``commitInfo`` tells. A transaction says all that it read.
+A delete or an update says its condition. A merge that wrote every key that it looked for has read the range of these
+keys. Every other commit that changes rows counts as one that read the whole table. Work is in proportion to the
+branch's commits, however many files the table has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import orjson
 
 from txlog.branch.conditions import BranchCondition
+from txlog.branch.copies import RowCopies
 from txlog.branch.places import Places
-from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol, RemoveFile
+from txlog.core.format.actions import (
+    AddFile,
+    CommitInfo,
+    DeletionVectorDescriptor,
+    Metadata,
+    Protocol,
+    RemoveFile,
+)
 from txlog.core.format.column_mapping import mapping_mode, physical_name, schema_of
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, Struct
+from txlog.core.format.tombstones import is_tombstones
 from txlog.errors import CorruptLogError
 from txlog.extend import TableState
-from txlog.extend.commits import Predicate
+from txlog.extend.commits import BecomeOfRows, Predicate
 
 REBASE: Final = "REBASE BRANCH"
 """The operation of a commit that moved a branch onto another version of its table."""
@@ -33,6 +42,7 @@ CARRIED: Final = "carried"
 
 _KEYS = re.compile(r"\(t\.(\w+) = s\.(\w+)\)(?: AND \(t\.\w+ = s\.\w+\))*")
 _KEY = re.compile(r"\(t\.(\w+) = s\.\w+\)")
+_BECOME_OF_ROWS: Final[Mapping[object, BecomeOfRows]] = {"DELETE": "deleted", "UPDATE": "changed"}
 
 
 class TouchedFile(msgspec.Struct):
@@ -49,6 +59,20 @@ class TouchedFile(msgspec.Struct):
     after: AddFile | None
 
 
+class BranchReads(msgspec.Struct, frozen=True):
+    """What the commits of a branch read.
+
+    Attributes:
+        whole_table: Whether any of them read the whole table, as far as is known.
+        changed: Conditions on rows each of which the branch changed or deleted.
+        read: Conditions on rows some of which it left as they are: it depends on those that others remove, too.
+    """
+
+    whole_table: bool
+    changed: tuple[Predicate, ...]
+    read: tuple[Predicate, ...]
+
+
 class BranchChanges(msgspec.Struct, frozen=True):
     """The net changes of a branch.
 
@@ -61,7 +85,9 @@ class BranchChanges(msgspec.Struct, frozen=True):
         conditions: What its deletes, updates and merges read by.
         reads_table: Whether a commit read the whole table, as far as is known.
         rewrites_rows: Whether new files may have rows that were in others before.
+        is_serializable: Whether a transaction asked for that.
         defined_at: The last version whose commit has metadata or a protocol; -1 if none has.
+        copies: Which of the new files have the table's rows alone.
     """
 
     version: int
@@ -72,14 +98,17 @@ class BranchChanges(msgspec.Struct, frozen=True):
     conditions: Sequence[BranchCondition]
     reads_table: bool
     rewrites_rows: bool
+    is_serializable: bool = False
     defined_at: int = -1
+    copies: RowCopies = msgspec.field(default_factory=RowCopies)
 
-    def reads(self, schema: Struct, *, deletes: bool = True) -> tuple[list[Predicate], bool]:
-        """What its commits read, on a later ``schema``: the conditions, with or without those of its deletes, and
-        whether any of them read the whole table, as far as is known."""
+    def reads(self, schema: Struct, *, deletes: bool = True) -> BranchReads:
+        """What its commits read, on a later ``schema``, with or without the conditions of its deletes."""
         found = [(each, each.on(schema)) for each in self.conditions]
-        predicates = [on for each, on in found if on is not None and (deletes or not each.is_delete)]
-        return predicates, self.reads_table or any(on is None for _, on in found)
+        whole_table = self.reads_table or any(on is None for _, on in found)
+        known = [(each, on) for each, on in found if on is not None and (deletes or not each.is_delete)]
+        read = tuple(on for each, on in known if each.rows == "read")
+        return BranchReads(whole_table, tuple(on for each, on in known if each.rows != "read"), read)
 
     @property
     def is_blind(self) -> bool:
@@ -88,8 +117,9 @@ class BranchChanges(msgspec.Struct, frozen=True):
 
     @property
     def only_deletes(self) -> bool:
-        """Whether all that it did to the table's own rows are deletes that can be done again on any rows."""
-        return not (self.reads_table or self.rewrites_rows or any(not each.is_delete for each in self.conditions))
+        """Whether all that it did to the table's own rows are deletes, which can be done again on any rows, but for
+        files in which they are mixed with the branch's (`RowCopies.tied`)."""
+        return not (self.reads_table or any(not each.is_delete for each in self.conditions))
 
     @property
     def has_vectors(self) -> bool:
@@ -109,10 +139,12 @@ class Carried(msgspec.Struct, frozen=True):
     Attributes:
         added: The branch's new files, as its log names them.
         touched: The table's files that the branch changed, as the table names them, with their vectors in the new base.
+        copies: Which of the new files have the table's rows alone; None if an earlier release did not say it.
     """
 
     added: tuple[str, ...] = ()
     touched: tuple[tuple[str, dict[str, Any] | None], ...] = ()
+    copies: RowCopies | None = None
 
     @staticmethod
     def of(commit: Commit) -> Carried:
@@ -130,7 +162,7 @@ class Carried(msgspec.Struct, frozen=True):
 
     def to_text(self) -> str:
         """The parameter of the commit."""
-        return msgspec.json.encode(self).decode()
+        return msgspec.json.encode(self, order="deterministic").decode()
 
 
 class NetFiles:
@@ -140,6 +172,7 @@ class NetFiles:
         self._places = places
         self.added: dict[str, AddFile] = {}
         self._touched: dict[str, TouchedFile] = {}
+        self.copies = RowCopies()
 
     @property
     def touched(self) -> list[TouchedFile]:
@@ -152,9 +185,13 @@ class NetFiles:
         for path, vector in carried.touched:
             before = None if vector is None else DeletionVectorDescriptor.from_json(vector)
             self._touched[path] = TouchedFile(path, before, live.get(path))
+        removed = {path for path, _ in carried.touched if path not in live}
+        self.copies = RowCopies(tied=removed) if carried.copies is None else carried.copies.among(self.added)
 
-    def note(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile]) -> None:
-        """Go on with a commit."""
+    def note(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], *, makes_rows: bool) -> None:
+        """Go on with a commit; ``makes_rows``: it added others than those of the files that it removed."""
+        if removes:
+            self._note_copies(adds, removes, makes_rows=makes_rows or any(map(is_tombstones, adds)))
         for remove in removes:
             path = self._places.in_table(remove.path)
             if path in self._touched:
@@ -167,6 +204,11 @@ class NetFiles:
                 self._touched[path].after = add
             else:
                 self.added[path] = add
+
+    def _note_copies(self, adds: Sequence[AddFile], removes: Sequence[RemoveFile], *, makes_rows: bool) -> None:
+        named = self._places.in_table
+        before, after = {named(each.path) for each in removes}, {named(each.path) for each in adds}
+        self.copies.note(before - after, after - before, self.added, makes_rows=makes_rows)
 
 
 def changes_of(
@@ -195,7 +237,7 @@ def changes_of(
             moves = not any(each.data_change for each in adds) and not any(each.data_change for each in removes)
             moves_only &= moves
             if commit.version > since:
-                net.note(adds, removes)
+                net.note(adds, removes, makes_rows=not (moves or _is_delete(commit)))
             gone = {remove.path for remove in removes}
             new = [add for add in adds if add.path not in gone]
             if commit.version > published:
@@ -218,7 +260,9 @@ def changes_of(
         conditions=conditions,
         reads_table=reads_table,
         rewrites_rows=rewrites,
+        is_serializable=reads.is_serializable,
         defined_at=defined_at,
+        copies=net.copies,
     )
 
 
@@ -237,9 +281,10 @@ class _Reads:
     def __init__(self, state: TableState, time_zone: str) -> None:
         self._state = state
         self._time_zone = time_zone
+        self.is_serializable = False
         self._whole_table = False
         self._definitions: list[Metadata | None] = [None]  # the first one is read only if it matters
-        self._noted: list[tuple[int, str, Mapping[str, Any], Sequence[AddFile]]] = []
+        self._noted: list[tuple[int, CommitInfo, Sequence[AddFile]]] = []
 
     def define(self, commit: Commit) -> None:
         """Go on with what the commit made of the definition."""
@@ -252,19 +297,18 @@ class _Reads:
         if info is None or commit.is_foreign:  # Spark's Delta names columns in conditions by numbers of its own
             self._whole_table = True
             return
-        parameters = info.fields.get("operationParameters")
-        at = len(self._definitions) - 1
-        self._noted.append((at, commit.operation, parameters if isinstance(parameters, Mapping) else {}, adds))
+        self.is_serializable |= _told(info) is not None and info.fields.get("isolationLevel") == "Serializable"
+        self._noted.append((len(self._definitions) - 1, info, adds))
 
     def found(self, first: Callable[[], Metadata]) -> tuple[list[BranchCondition], bool]:
         """The conditions, and whether the whole table was read."""
         schemas = self._schemas(first) if self._noted else []
-        conditions, whole_table = [], self._whole_table
-        for at, operation, parameters, adds in self._noted:
-            texts = [*_conditions(operation, parameters, adds, schemas[at])]
-            whole_table |= not texts
-            is_delete = operation == "DELETE"
-            conditions += [BranchCondition(text, schemas[at], self._time_zone, is_delete) for text in texts]
+        conditions: list[BranchCondition] = []
+        whole_table = self._whole_table
+        for at, info, adds in self._noted:
+            found = _conditions(info, adds, schemas[at])
+            whole_table |= found is None
+            conditions += [BranchCondition(text, schemas[at], self._time_zone, rows) for text, rows in found or ()]
         return conditions, whole_table
 
     def _schemas(self, first: Callable[[], Metadata]) -> list[Struct]:
@@ -282,18 +326,49 @@ def _names_alike(one: Metadata, other: Metadata) -> bool:
     )
 
 
-def _conditions(
-    operation: str, parameters: Mapping[str, Any], adds: Sequence[AddFile], schema: Struct
-) -> Iterator[str]:
-    """The conditions on rows that a commit depends on; none if it depends on every row, or nobody knows."""
+def _conditions(info: CommitInfo, adds: Sequence[AddFile], schema: Struct) -> list[tuple[str, BecomeOfRows]] | None:
+    """The conditions on rows that a commit depends on, and what became of these rows; None if it depends on every row,
+    or nobody knows."""
+    told = _told(info)
+    if told is not None:
+        return _conditions_told(told)
+    given = info.fields.get("operationParameters")
+    parameters = given if isinstance(given, Mapping) else {}
     texts = _list_of(parameters.get("predicate"))
-    if operation in ("DELETE", "UPDATE"):
-        yield from [" AND ".join(map(str, texts))] if texts and texts != ["true"] else []
-    elif operation == "MERGE" and len(texts) == 1 and _changes_each_match(parameters):
-        condition = str(texts[0])
-        keys = _KEY.findall(condition) if _KEYS.fullmatch(condition) else []
-        ranges = [_range_of(key, adds, schema) for key in keys]
-        yield from [" AND ".join(each for each in ranges if each)] if any(ranges) else []
+    if len(texts) != 1:  # a transaction of an earlier release may list several, of which one is enough
+        return None
+    text = str(texts[0])
+    if info.operation in _BECOME_OF_ROWS:
+        return None if text == "true" else [(text, _BECOME_OF_ROWS[info.operation])]
+    if info.operation != "MERGE" or not _changes_each_match(parameters):
+        return None
+    keys = _KEY.findall(text) if _KEYS.fullmatch(text) else []
+    ranges = [_range_of(key, adds, schema) for key in keys]
+    return [(" AND ".join(each for each in ranges if each), "changed")] if any(ranges) else None
+
+
+def _is_delete(commit: Commit) -> bool:
+    """Whether a commit deleted rows by a condition, and did nothing else. A transaction may have any name, and append
+    rows too."""
+    info = commit.commit_info
+    return info is not None and info.operation == "DELETE" and not commit.is_foreign and _told(info) is None
+
+
+def _told(info: CommitInfo) -> object:
+    """What a transaction says that it read (`ReadsTold`); None if it does not."""
+    own = info.fields.get("txlog")
+    return own.get("reads") if isinstance(own, Mapping) else None
+
+
+def _conditions_told(told: object) -> list[tuple[str, BecomeOfRows]] | None:
+    found: list[tuple[str, BecomeOfRows]] = []
+    for each in told if isinstance(told, list) else (None,):
+        match each:
+            case {"where": str(text), "rows": ("read" | "changed" | "deleted") as rows}:
+                found.append((text, rows))
+            case _:
+                return None
+    return found
 
 
 def _changes_each_match(parameters: Mapping[str, Any]) -> bool:

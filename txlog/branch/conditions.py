@@ -13,7 +13,7 @@ from txlog.core.format.column_mapping import PHYSICAL_NAME_KEY, physical_name
 from txlog.core.format.properties import ColumnPath
 from txlog.core.format.schema import Array, DataType, Field, Map, Struct
 from txlog.errors import InvalidInputError
-from txlog.extend.commits import Predicate, parse_predicate, paths_of, type_of, with_paths
+from txlog.extend.commits import BecomeOfRows, Predicate, parse_predicate, paths_of, type_of, with_paths
 
 
 class BranchCondition(msgspec.Struct, frozen=True):
@@ -23,13 +23,18 @@ class BranchCondition(msgspec.Struct, frozen=True):
         text: Its SQL, as the commit has it.
         schema: The columns of the branch at that commit.
         time_zone: The zone of times without one.
-        is_delete: Whether the commit deleted these rows, and did nothing else.
+        rows: What the commit did to them.
     """
 
     text: str
     schema: Struct
     time_zone: str
-    is_delete: bool
+    rows: BecomeOfRows
+
+    @property
+    def is_delete(self) -> bool:
+        """Whether the commit deleted these rows."""
+        return self.rows == "deleted"
 
     def on(self, schema: Struct) -> Predicate | None:
         """The condition on the columns of a later ``schema``; None if that lacks one."""

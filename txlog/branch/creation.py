@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.branch.base_files import differing, lost_before_it_was_whole, removed_meanwhile
+from txlog.branch.base_files import differing, lost_before_it_was_whole, removed_meanwhile, renumbered
 from txlog.branch.ending import end
-from txlog.branch.known import PROPERTY, Origin, begun, info_of, is_closed, origin_of, remember_table
+from txlog.branch.known import Origin, begun, info_of, is_closed, origin_of, remember_table
 from txlog.branch.numbers import NUMBERS, ROW_IDS, first_numbers
 from txlog.branch.places import check_name, place_of, require_no_branch
 from txlog.core.format.actions import Metadata, operation_parameters
@@ -27,6 +27,7 @@ from txlog.core.format.features import DELETED_BRANCH, check_can_read, without_f
 from txlog.core.format.file_columns import FILES_SCHEMA, add_files_of
 from txlog.core.format.identity import identity_columns, with_marks
 from txlog.core.format.paths import canonical_path
+from txlog.core.format.properties import BRANCH
 from txlog.core.format.schema import schema_to_json
 from txlog.errors import (
     CommitStateUnknownError,
@@ -258,7 +259,7 @@ def _commit(
         gone, come = differing(live, wanted)
         builder.remove(*gone)
         has_same_ids = there is None or _tracks_as_before(base, there)
-        builder.add(*(come if has_same_ids else add_files_of(wanted)), are_new=False)
+        builder.add(*([*come, *renumbered(live, wanted)] if has_same_ids else add_files_of(wanted)), are_new=False)
     if origin.row_ids is not None:
         builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
     info = OperationInfo(
@@ -319,7 +320,7 @@ def definition_of_branch(base: TableState, there: TableState | None, origin: Ori
         there = replace(there, protocol=without_feature(there.protocol, DELETED_BRANCH))
     there = None if there is None else _mapped_as(base.metadata.configuration, there)
     found = _shared_definition(base, there) or cloned(base, there, OF_A_BRANCH)
-    configuration = {**found.metadata.configuration, PROPERTY: origin.to_text()}
+    configuration = {**found.metadata.configuration, BRANCH: origin.to_text()}
     for key in _ROW_ID_COLUMNS:
         if key in base.metadata.configuration:
             configuration[key] = base.metadata.configuration[key]
@@ -346,7 +347,7 @@ def _shared_definition(base: TableState, there: TableState | None) -> Definition
     if there is None:
         return replace(found, metadata=replace(found.metadata, id=ambient.uuid4()))
     before = there.metadata
-    configuration = {key: value for key, value in before.configuration.items() if key != PROPERTY}
+    configuration = {key: value for key, value in before.configuration.items() if key != BRANCH}
     same = replace(before, id=found.metadata.id, name=None, description=None, created_time=found.metadata.created_time)
     is_same = replace(same, configuration=configuration) == found.metadata and there.protocol == found.protocol
     return replace(found, metadata=before) if is_same else None

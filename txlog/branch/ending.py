@@ -13,9 +13,10 @@ import contextlib
 
 from msgspec.structs import replace
 
-from txlog.branch.known import PROPERTY, Origin, info_of, look_at, origin_of, table_and_branch
+from txlog.branch.known import Origin, info_of, look_at, origin_of, table_and_branch
 from txlog.core.format.actions import Protocol, operation_parameters
 from txlog.core.format.features import DELETED_BRANCH, merged
+from txlog.core.format.properties import BRANCH
 from txlog.errors import ConflictError, CorruptLogError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import Isolation, OperationInfo, ProposalBuilder, ambient
@@ -77,7 +78,7 @@ def begin_rebase(branch: OpenTable, state: TableState, origin: Origin, version: 
 def _marked(
     branch: OpenTable, state: TableState, origin: Origin, operation: str, protocol: Protocol | None = None
 ) -> WriteResult | None:
-    configuration = {**state.metadata.configuration, PROPERTY: origin.to_text()}
+    configuration = {**state.metadata.configuration, BRANCH: origin.to_text()}
     builder = ProposalBuilder(state)
     builder.define(replace(state.metadata, configuration=configuration), protocol)
     builder.read_table()  # what somebody writes meanwhile is not ended unseen

@@ -19,16 +19,13 @@ from txlog.branch.base_files import is_there, lost_before_it_was_whole
 from txlog.branch.places import FOLDER, Places, place_of, require_no_branch, table_of
 from txlog.core.format.actions import AddFile, Metadata, RemoveFile, SetTransaction
 from txlog.core.format.commit_file import Commit
-from txlog.core.format.properties import PropertyRule
+from txlog.core.format.properties import BRANCH, PropertyRule
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.catalogs import advice
 from txlog.extend.commits import parallel_map
 from txlog.result import moment
 from txlog.result.branches import BranchInfo, BranchStatus
-
-PROPERTY: Final = "txlog.branch"
-"""The property of a branch's metadata that says which table it is of, and where it begins."""
 
 MAKE_ONE: Final = advice("make a branch", "table.branch(name)")
 """What makes a branch, for errors."""
@@ -121,14 +118,14 @@ def app_id_of(origin: Origin) -> str:
 
 def origin_of(state: TableState) -> Origin | None:
     """Where the branch comes from; None for a table that is none. Raises CorruptLogError for an unreadable property."""
-    text = state.metadata.configuration.get(PROPERTY)
+    text = state.metadata.configuration.get(BRANCH)
     if text is None:
         return None
     try:
         return _read(text)
     except ValueError:
         raise CorruptLogError(
-            f"the property {PROPERTY} does not say where the branch comes from: {text[:100]!r}",
+            f"the property {BRANCH} does not say where the branch comes from: {text[:100]!r}",
             version=state.version,
             repair="Copy the rows that you need to the table, and discard the branch",
         ) from None
@@ -348,8 +345,8 @@ def last_origin(branch: OpenTable, commits: Sequence[str]) -> tuple[str, Origin]
     """The last of these commits, in ascending order, that says where the branch comes from, and what it says."""
     for name in reversed(commits):
         for action in branch.log.read_commit(version_of(name), files=False).actions:
-            if type(action) is Metadata and PROPERTY in action.configuration:
-                return name, _read(action.configuration[PROPERTY])
+            if type(action) is Metadata and BRANCH in action.configuration:
+                return name, _read(action.configuration[BRANCH])
     return None
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from txlog.branch.known import PROPERTY, origin_of, table_and_branch
+from txlog.branch.known import origin_of, table_and_branch
 from txlog.core.format.actions import Metadata, operation_parameters
 from txlog.core.format.identity import IDENTITY_PREFIX, IdentityColumn, identity_columns, with_marks
+from txlog.core.format.properties import BRANCH
 from txlog.errors import ConflictError, MetadataChangedError, ProtocolChangedError
 from txlog.extend import OpenTable, TableState
 from txlog.extend.commits import (
@@ -81,7 +82,7 @@ def draw(open_table: OpenTable, state: TableState, column: IdentityColumn, count
     if not drawn:  # the table has no such column any more, so it takes over no rows of this branch
         return state.metadata
     own = replace(origin, numbers={**origin.numbers, **drawn})
-    configuration = {**state.metadata.configuration, PROPERTY: own.to_text()}
+    configuration = {**state.metadata.configuration, BRANCH: own.to_text()}
     marked = with_marks(state.metadata, {column.name: drawn[column.physical] - size * column.step})
     return replace(marked, configuration=configuration)
 

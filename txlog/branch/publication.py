@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.ending import end
 from txlog.branch.ending import keep as keep_open
-from txlog.branch.known import PROPERTY, app_id_of, is_closed, published_by, settled_branch
+from txlog.branch.known import app_id_of, is_closed, published_by, settled_branch
 from txlog.branch.redefinition import obstacle
 from txlog.branch.touched_rows import NEXT_STEP, UNKNOWN, TouchedRows, conflict
 from txlog.branch.winners import Winners
@@ -28,6 +28,7 @@ from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import live_rows
 from txlog.core.format.identity import identity_columns
+from txlog.core.format.properties import BRANCH
 from txlog.core.format.statistics_read import num_records
 from txlog.core.format.wide_statistics import wide_statistics
 from txlog.errors import ConflictError, ConflictReason, CorruptLogError, InvalidInputError, NotFoundError
@@ -204,7 +205,7 @@ class Publication:
             first, last, protocol = definition
             changed = {
                 key: last.configuration.get(key)
-                for key in {*first.configuration, *last.configuration} - {PROPERTY}
+                for key in {*first.configuration, *last.configuration} - {BRANCH}
                 if first.configuration.get(key) != last.configuration.get(key)
             }
             configuration = {**state.metadata.configuration, **{k: v for k, v in changed.items() if v is not None}}

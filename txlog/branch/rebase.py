@@ -12,18 +12,20 @@ ids if the table tracks rows by now. What its files do not follow (`obstacle`) i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 import pyarrow as pa
 from msgspec.structs import replace
 from pyroaring import BitMap64
 
-from txlog.branch.base_files import differing, removed_meanwhile
+from txlog.branch.base_files import differing, removed_meanwhile, renumbered
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import CARRIED, REBASE, Carried
 from txlog.branch.checking import RowsToPublish
+from txlog.branch.copies import RowCopies
 from txlog.branch.creation import definition_of_branch
 from txlog.branch.ending import begin_rebase
-from txlog.branch.known import PROPERTY, READS_MS, table_and_branch
+from txlog.branch.known import READS_MS, table_and_branch
 from txlog.branch.numbers import ROW_IDS, newest_below_row_ids
 from txlog.branch.publication import wide
 from txlog.branch.redefinition import new_conditions, obstacle
@@ -35,6 +37,7 @@ from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of, adds_to_batch
 from txlog.core.format.paths import canonical_path, canonical_paths
+from txlog.core.format.properties import BRANCH
 from txlog.core.format.schema import Struct
 from txlog.core.format.statistics_read import num_records
 from txlog.errors import ConflictError, InvalidInputError
@@ -88,6 +91,8 @@ class _Rebase:
         self._state = work.state
         self._origin = work.origin
         self._changes = work.changes
+        self._left_out = set[str]()
+        """The branch's copies of rows of files with which it begins anew."""
         self._moved = replace(
             work.origin,
             base_version=work.newest.version,
@@ -116,13 +121,15 @@ class _Rebase:
             wanted = self._without_deleted(files, base, state.schema, unsent)
             gone, come = differing(live, wanted)
             builder.remove(*gone)
-            builder.add(*(add_files_of(wanted) if self._gives_row_ids else come), are_new=False)
+            come = add_files_of(wanted) if self._gives_row_ids else [*come, *renumbered(live, wanted)]
+            builder.add(*come, are_new=False)
             self._delete_again(builder, state, unsent)
+            copies = self._copies(wanted, builder.live(live))
             builder.add(*self._new_files(builder), are_new=False)
             parameters = operation_parameters(
                 baseVersion=self._newest.version,
                 formerVersion=self._origin.base_version,
-                **{CARRIED: self._carried(base, builder.live(live)).to_text()},
+                **{CARRIED: self._carried(base, builder.live(live), copies).to_text()},
             )
             if removed_meanwhile(self._table, self._newest, self._newest) or self._is_late():
                 return None
@@ -144,7 +151,7 @@ class _Rebase:
         _require_followed(self._work)
         now = self._newest
         if is_same_definition(self._work.metadata_in_table(now), now.metadata):
-            own = {**self._state.metadata.configuration, PROPERTY: self._moved.to_text()}
+            own = {**self._state.metadata.configuration, BRANCH: self._moved.to_text()}
             protocol = merged(self._state.protocol, now.protocol)
             return Definition(replace(self._state.metadata, configuration=own), protocol)
         return definition_of_branch(now, self._with_row_id_columns(), self._moved)
@@ -192,24 +199,50 @@ class _Rebase:
     def _dead_rows(self, there: Mapping[str, AddFile], schema: Struct) -> dict[str, BitMap64 | None]:
         """The dead rows of each of the table's files that the branch changed; None for one that goes as a whole. Files
         in which others changed the same rows, or that they moved, are left to the deletes that are done again."""
-        rows, found = TouchedRows(self._work), dict[str, BitMap64 | None]()
-        can_repeat = self._changes.only_deletes and not self._changes.reads(schema)[1]
+        rows, found, refused = TouchedRows(self._work), dict[str, BitMap64 | None](), dict[str, ConflictError]()
+        can_repeat = self._changes.only_deletes and not self._changes.reads(schema).whole_table
         for each in self._changes.touched:
             try:
                 found[each.path] = rows.dead(each, there.get(each.path), self._newest, _NEXT)
-            except ConflictError:
+            except ConflictError as error:
                 if not can_repeat:
                     raise
+                refused[each.path] = error
+        begun, self._left_out = self._changes.copies.anew(refused)
+        tied = begun & self._changes.copies.tied
+        if tied:
+            self._refuse_tied(min(tied), next(iter(refused.values())))
+        return {path: dead for path, dead in found.items() if path not in begun}
+
+    def _refuse_tied(self, path: str, error: ConflictError) -> NoReturn:
+        """Refuse to begin anew with a file of which rows are in one file with rows of the branch: nobody can tell which
+        of these to leave out."""
+        detail = (
+            f"{error.reasons[0].detail}; and a commit of the branch wrote what it kept of {path} together with new"
+            " rows, so that no delete can be done again there"
+        )
+        conflict(self._table, error.reasons[0].rule, self._newest, detail, _NEXT)
+
+    def _copies(self, wanted: pa.Table, deleted: pa.Table) -> RowCopies:
+        """The copies of the rebased branch: ``wanted`` are the table's files, and ``deleted`` is what the deletes that
+        were done again left of them."""
+        named = self._moved.places.in_table
+        found = self._changes.copies.among(self._changes.added.keys() - self._left_out)
+        if not any(each.is_delete for each in self._changes.conditions):
+            return found
+        before, after = ({*map(named, each["path"].to_pylist())} for each in (wanted, deleted))
+        found.note(before - after, after - before, (), makes_rows=False)
         return found
 
-    def _carried(self, base: pa.Table, rebased: pa.Table) -> Carried:
+    def _carried(self, base: pa.Table, rebased: pa.Table, copies: RowCopies) -> Carried:
         """What the ``rebased`` branch has besides the rows of its table, ``base``."""
         named = self._moved.places.in_table
         own, missed = differing(rebased, base)
         touched = {
             named(add.path): None if add.deletion_vector is None else add.deletion_vector.to_json() for add in missed
         }
-        return Carried(tuple(add.path for add in own if named(add.path) not in touched), tuple(touched.items()))
+        added = tuple(add.path for add in own if named(add.path) not in touched)
+        return Carried(added, tuple(touched.items()), copies)
 
     @property
     def _gives_row_ids(self) -> bool:
@@ -218,7 +251,7 @@ class _Rebase:
 
     def _new_files(self, builder: ProposalBuilder) -> list[AddFile]:
         """The branch's own files, whose rows have ids if the table tracks rows."""
-        adds = [*self._changes.added.values()]
+        adds = [add for path, add in self._changes.added.items() if path not in self._left_out]
         if self._moved.row_ids is None or self._moved.row_ids == self._origin.row_ids:
             return adds
         mark, found = self._moved.row_ids - ROW_IDS, []

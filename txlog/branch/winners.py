@@ -20,7 +20,17 @@ from txlog.core.format.commit_file import Commit
 from txlog.core.format.paths import canonical_path
 from txlog.errors import NotFoundError
 from txlog.extend import TableState
-from txlog.extend.commits import Conflict, Proposal, ReadSet, ambient, decide, is_same_definition, raise_conflict
+from txlog.extend.commits import (
+    Conflict,
+    Isolation,
+    Predicate,
+    Proposal,
+    ReadSet,
+    ambient,
+    decide,
+    is_same_definition,
+    raise_conflict,
+)
 
 
 class Winners:
@@ -43,25 +53,49 @@ class Winners:
             return
         if not is_same_definition(self._work.metadata_in_table(state), state.metadata):
             defined = state
-        predicates, reads_table = changes.reads(defined.schema, deletes=deletes)
-        if not (predicates or reads_table):
+        reads = changes.reads(defined.schema, deletes=deletes)
+        if not (reads.whole_table or reads.changed or reads.read):
             return
-        judged = Proposal(
-            txn_id=ambient.uuid4(),
-            read_version=self._origin.base_version,
-            actions=(),
-            read_set=ReadSet(reads_table, tuple(predicates), frozenset()),
-            isolation=self._table.isolation(state),
-            operation=operation,
-            schema=defined.schema,
-            partition_columns=defined.partition_columns,
-            planned_on=state.metadata,
-            planned_protocol=state.protocol,
-        )
-        commits = [self._of_rows(commit, reads_table=reads_table) for commit in self._until(state, next_step)]
-        decision = decide(judged, commits)
-        if isinstance(decision, Conflict):
-            raise_conflict(decision.reasons, self._table.uri, next_step)
+        commits = self._until(state, next_step)
+        read_sets = [ReadSet(reads.whole_table, reads.changed, frozenset())]
+        if reads.read and not reads.whole_table:  # of rows that it only read, those that others remove count, too
+            read_sets.append(ReadSet(predicates=reads.read, files=self._files_read(reads.read, defined, commits)))
+        isolation = Isolation.SERIALIZABLE if changes.is_serializable else self._table.isolation(state)
+        for number, read_set in enumerate(read_sets):
+            judged = Proposal(
+                txn_id=ambient.uuid4(),
+                read_version=self._origin.base_version,
+                actions=(),
+                read_set=read_set,
+                isolation=isolation,
+                operation=operation,
+                schema=defined.schema,
+                partition_columns=defined.partition_columns,
+                planned_on=state.metadata,
+                planned_protocol=state.protocol,
+            )
+            by_row = number == 0 and not reads.whole_table
+            decision = decide(judged, [self._of_rows(each, by_row=by_row) for each in commits])
+            if isinstance(decision, Conflict):
+                raise_conflict(decision.reasons, self._table.uri, next_step)
+
+    def _files_read(
+        self, predicates: Sequence[Predicate], defined: TableState, commits: Sequence[Commit]
+    ) -> frozenset[str] | None:
+        """The files with rows for which a condition may be true, and those to which others moved such rows; None if the
+        version that the branch began with was cleaned up."""
+        log, found = self._table.log, set[str]()
+        try:
+            base = log.state_at(self._origin.base_version)
+            for each in predicates:
+                found.update(map(canonical_path, log.matching_files(base, each, defined)["path"].to_pylist()))
+        except NotFoundError:
+            return None
+        for commit in commits:
+            moved = [each for each in commit.actions if isinstance(each, AddFile | RemoveFile) and not each.data_change]
+            if any(type(each) is RemoveFile and canonical_path(each.path) in found for each in moved):
+                found.update(canonical_path(each.path) for each in moved if type(each) is AddFile)
+        return frozenset(found)
 
     def _until(self, state: TableState, next_step: str) -> Sequence[Commit]:
         first = self._origin.base_version + 1 + len(self._commits)
@@ -72,12 +106,12 @@ class Winners:
             conflict(self._table, "ConcurrentDeleteReadError", state, detail, next_step)
         return self._commits[: state.version - self._origin.base_version]
 
-    def _of_rows(self, commit: Commit, *, reads_table: bool) -> Commit:
+    def _of_rows(self, commit: Commit, *, by_row: bool) -> Commit:
         """A commit with what it added and removed of others' rows. A publication of the branch itself is none."""
         if published_by(commit, app_id_of(self._origin)) is not None:
             return replace(commit, actions=())
         judged_by_row = set[str]()
-        if commit.operation != "RESTORE" and not reads_table:
+        if commit.operation != "RESTORE" and by_row:
             judged_by_row = _marked_more(commit)
         kept = (
             action

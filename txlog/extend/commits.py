@@ -28,7 +28,14 @@ if TYPE_CHECKING:
         keeps_write_rules,
         lacked_columns,
     )
-    from txlog.core.versions.decisions.proposal import ROW_TRACKING_DOMAIN, Isolation, OperationInfo, Proposal, ReadSet
+    from txlog.core.versions.decisions.proposal import (
+        ROW_TRACKING_DOMAIN,
+        BecomeOfRows,
+        Isolation,
+        OperationInfo,
+        Proposal,
+        ReadSet,
+    )
     from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
     from txlog.core.versions.decisions.row_tracking import (
         ROW_TRACKING_PROPERTIES,
@@ -57,7 +64,7 @@ else:
         core.versions.decisions.conflicts: Conflict decide
         core.versions.decisions.definition_changes:
             changed_properties is_same_definition keeps_write_rules lacked_columns
-        core.versions.decisions.proposal: Isolation OperationInfo Proposal ROW_TRACKING_DOMAIN ReadSet
+        core.versions.decisions.proposal: BecomeOfRows Isolation OperationInfo Proposal ROW_TRACKING_DOMAIN ReadSet
         core.versions.decisions.proposal_builder: ProposalBuilder
         core.versions.decisions.row_tracking: ROW_TRACKING_PROPERTIES row_id_domain row_id_mark tracks_rows
         core.writing: UnsentFiles write_vectors
@@ -68,6 +75,7 @@ else:
 __all__ = [
     "ROW_TRACKING_DOMAIN",
     "ROW_TRACKING_PROPERTIES",
+    "BecomeOfRows",
     "ChangeFiles",
     "Conflict",
     "Definition",

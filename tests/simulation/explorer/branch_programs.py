@@ -15,10 +15,11 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from explorer.versions import InvariantBroken
-from txlog.branch.known import PROPERTY, branch_named
+from explorer.versions import InvariantBroken, require_distinct
+from txlog.branch.known import branch_named
 from txlog.branch.places import place_of
 from txlog.core import ambient
+from txlog.core.format.properties import BRANCH
 from txlog.core.store import ObjectMeta
 from txlog.core.store._table_store import TableStore
 from txlog.core.versions import OpenTable
@@ -92,7 +93,22 @@ class BranchBook:
             if published != wanted:
                 raise InvariantBroken(_ONCE, f"v{version} has {published} of the branch, which had {wanted}")
         self._check_beginning(table, branch)
+        self._check_row_ids(table, branch)
         self._check_end(branch)
+
+    def _check_row_ids(self, table: World, branch: World) -> None:
+        """The rows of a file have the same ids in both logs, and no other row of either has one of them."""
+        if not branch.ledger.versions:
+            return
+        found = dict(table.ledger.states[table.ledger.latest].row_ids)
+        for path, ids in branch.ledger.states[branch.ledger.latest].row_ids.items():
+            name = path.removeprefix(f"{_root()}/") if path.startswith("memory:") else f"{_OWN}{path}"
+            if found.setdefault(name, ids) != ids:
+                raise InvariantBroken(
+                    "a row keeps its id", f"{name} has {ids} in the branch, {found[name]} in the table"
+                )
+        if found:
+            require_distinct(found, "the table with its branch")
 
     def _check_beginning(self, table: World, branch: World) -> None:
         """A branch begins with the files of a version of its table, and each rebase gives it those of another one."""
@@ -379,7 +395,7 @@ def _table(session: Session) -> Table:
 
 
 def _origin(state: State) -> dict[str, Any]:
-    origin: dict[str, Any] = orjson.loads(state.metadata["configuration"][PROPERTY])
+    origin: dict[str, Any] = orjson.loads(state.metadata["configuration"][BRANCH])
     return origin
 
 

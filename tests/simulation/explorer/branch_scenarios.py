@@ -31,6 +31,7 @@ __all__ = ["BRANCH_SCENARIOS"]
 
 _twice = partial(append_to_branch, times=2)
 _keep = partial(publish_branch, keep=True)
+_ROW_IDS = (("delta.enableRowTracking", "true"),)
 
 _BESIDE_VACUUMS = tuple(
     Scenario(
@@ -56,7 +57,27 @@ _BESIDE_VACUUMS = tuple(
 )
 """What a vacuum with a short retention may do to branches."""
 
-BRANCH_SCENARIOS = _BESIDE_VACUUMS + tuple(
+_WITH_ROW_IDS = tuple(
+    Scenario(
+        f"branch-{name}-with-row-ids",
+        actors_of(*programs, restarts=1),
+        crashes=1,
+        faults=1,
+        store="object",
+        kinds=LOST_ANSWERS,
+        versions=3,
+        properties=_ROW_IDS,
+        grouped=grouped,
+    )
+    for name, programs, grouped in (
+        ("that-is-made", (make_branch, append_to_branch, publish_branch, append_to_table), "unbranched"),
+        ("that-is-rebased", (_twice, rebase_branch, _keep, append_to_table), "branched"),
+        ("that-is-discarded-and-made", (discard_branch, make_branch, append_to_branch, append_to_table), "branched"),
+    )
+)
+"""A branch of a table that tracks rows, for which the table sets ids aside."""
+
+_OTHERS = tuple(
     Scenario(
         f"branch-{name}",
         actors_of(*programs, restarts=1),
@@ -95,3 +116,5 @@ BRANCH_SCENARIOS = _BESIDE_VACUUMS + tuple(
     )
 )
 """One branch of one table, with deaths and lost answers at every call on both logs."""
+
+BRANCH_SCENARIOS = (*_BESIDE_VACUUMS, *_WITH_ROW_IDS, *_OTHERS)

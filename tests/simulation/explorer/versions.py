@@ -7,13 +7,23 @@ with it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 import orjson
 
-__all__ = ["Attempt", "InvariantBroken", "State", "Version", "parsed_commit", "replayed", "vector_of"]
+__all__ = [
+    "Attempt",
+    "InvariantBroken",
+    "State",
+    "Version",
+    "parsed_commit",
+    "replayed",
+    "require_distinct",
+    "vector_of",
+]
 
 
 class InvariantBroken(AssertionError):
@@ -65,7 +75,8 @@ class Attempt(msgspec.Struct):
 
 
 class State(msgspec.Struct, frozen=True):
-    """The replay of all commits up to a version. ``last_row_id`` and ``timestamp_ms`` are -1 if there are none.
+    """The replay of all commits up to a version. ``row_ids`` are the first and the last row id of each file that has
+    been live, by path; ``timestamp_ms`` is -1 if there is none.
 
     Everything else is JSON: ``live`` by path, ``transactions`` by application, ``domains`` by name.
     """
@@ -75,7 +86,7 @@ class State(msgspec.Struct, frozen=True):
     live: Mapping[str, Any] = msgspec.field(default_factory=dict)
     transactions: Mapping[str, Any] = msgspec.field(default_factory=dict)
     domains: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    last_row_id: int = -1
+    row_ids: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     timestamp_ms: int = -1
 
 
@@ -128,7 +139,7 @@ def replayed(version: int, entry: Version, before: State | None) -> State:
     before = before or State()
     live, transactions, domains = dict(before.live), dict(before.transactions), dict(before.domains)
     metadata, protocol = before.metadata, before.protocol
-    last_row_id, timestamp_ms = before.last_row_id, before.timestamp_ms
+    row_ids, timestamp_ms = before.row_ids, before.timestamp_ms
     for action in entry.actions:
         if "remove" in action:
             removed, was_live = action["remove"], live.pop(action["remove"]["path"], None)
@@ -138,10 +149,11 @@ def replayed(version: int, entry: Version, before: State | None) -> State:
                 )
     for action in entry.actions:
         if "add" in action:
-            if action["add"]["path"] in live:
+            there = live.get(action["add"]["path"])
+            if there is not None and not _is_renumbered(there, action["add"]):
                 raise InvariantBroken("a file is added once", f"v{version} adds {action['add']['path']} again")
             live[action["add"]["path"]] = action["add"]
-            last_row_id = _last_row_id(version, action["add"], last_row_id)
+            row_ids = _with_row_ids(version, action["add"], row_ids)
         elif "txn" in action:
             transactions[action["txn"]["appId"]] = action["txn"]
         elif "domainMetadata" in action:
@@ -156,7 +168,9 @@ def replayed(version: int, entry: Version, before: State | None) -> State:
                 raise InvariantBroken("in-commit timestamps ascend", f"v{version} has {own_ms} after {timestamp_ms}")
             timestamp_ms = own_ms
     left = {name: domain for name, domain in domains.items() if not domain["removed"]}
-    return State(metadata, protocol, live, transactions, left, last_row_id, timestamp_ms)
+    if row_ids is not before.row_ids:
+        _check_mark(version, left, before.domains, row_ids)
+    return State(metadata, protocol, live, transactions, left, row_ids, timestamp_ms)
 
 
 def vector_of(file: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -165,11 +179,45 @@ def vector_of(file: Mapping[str, Any]) -> tuple[str, int] | None:
     return (vector["pathOrInlineDv"], vector.get("offset", 0)) if vector else None
 
 
-def _last_row_id(version: int, add: dict[str, Any], last_row_id: int) -> int:
-    first = add.get("baseRowId")
+def _is_renumbered(before: Mapping[str, Any], add: Mapping[str, Any]) -> bool:
+    """Whether the log only says of the same rows that they are of another version: that of the table that took over the
+    file of a branch."""
+    of_row_ids = ("defaultRowCommitVersion", "dataChange")
+    return {**before, **dict.fromkeys(of_row_ids)} == {**add, **dict.fromkeys(of_row_ids)} and "baseRowId" in add
+
+
+def _with_row_ids(
+    version: int, add: dict[str, Any], row_ids: Mapping[str, tuple[int, int]]
+) -> Mapping[str, tuple[int, int]]:
+    """The row ids that files have, with those of a file that is added: no other file has had one of them."""
+    path, first = add["path"], add.get("baseRowId")
     if first is None:
-        return last_row_id
-    if first <= last_row_id:
-        raise InvariantBroken("a row id is given once", f"v{version} gives {first} again; {last_row_id} was the last")
-    last: int = first + orjson.loads(add["stats"])["numRecords"] - 1
-    return last
+        return row_ids
+    own = first, first + orjson.loads(add["stats"])["numRecords"] - 1
+    known = row_ids.get(path)
+    if known is not None and known != own:
+        raise InvariantBroken("a row keeps its id", f"v{version} gives {path} {own}, and it had {known}")
+    require_distinct({**row_ids, path: own}, f"v{version}")
+    return row_ids if known is not None else {**row_ids, path: own}
+
+
+def require_distinct(row_ids: Mapping[str, tuple[int, int]], where: str) -> None:
+    """Raises InvariantBroken if two files have the same row id."""
+    ordered = sorted((ids, path) for path, ids in row_ids.items())
+    for (before, one), (after, other) in itertools.pairwise(ordered):
+        if after[0] <= before[1]:
+            raise InvariantBroken("a row id is given once", f"{where} has {after} for {other}, and {before} for {one}")
+
+
+def _check_mark(
+    version: int, domains: Mapping[str, Any], before: Mapping[str, Any], row_ids: Mapping[str, tuple[int, int]]
+) -> None:
+    """The high-water mark of row ids is at or above all that were given, and does not go back."""
+    mark, last = (
+        orjson.loads(each["delta.rowTracking"]["configuration"])["rowIdHighWaterMark"]
+        if "delta.rowTracking" in each
+        else -1
+        for each in (domains, before)
+    )
+    if mark < max(last, *(ids[1] for ids in row_ids.values())):
+        raise InvariantBroken("a row id is given once", f"v{version} has the mark {mark}, after {last} and {row_ids}")

@@ -427,6 +427,7 @@ def _branched_world(versions: int, store: str, properties: tuple[tuple[str, str]
         with ambient.use(_Still(BASE_MS, 0x200)):
             opened(stores["memory://table"], None, {}).branch(NAME)
         ledger.observe()
+        world.ledger.observe()  # it sets row ids aside
     return world
 
 

@@ -103,6 +103,8 @@ PARTITION_COLUMNS_IN_FILES = "delta.writePartitionColumnsToParquet"
 
 PARTITION_COLUMNS_FEATURE = "delta.enableMaterializePartitionColumnsFeature"
 """If true, the table gets the feature materializePartitionColumns, by which writers must put them there."""
+BRANCH: Final = "txlog.branch"
+"""The property that says of which table a branch is. Each branch has another value."""
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
 GROUP_COMMIT = "txlog.groupCommit"

@@ -102,7 +102,8 @@ class RegionReplacement:
         live = self._open_table.log.files(state) if self._job.is_reexecuted else rows.candidates(state)
         live = builder.live(without_unseen(self._open_table, state, self._job, live))
         with TxlogError.located(self._open_table.uri, state.version):
-            change.apply(state, builder, live)
+            # Of rows that others add later, an overwrite removes none: it is no delete of them.
+            change.apply(state, builder, live, "changed")
         done, counts = change.done, change.done.metrics
         return OverwriteEffects(
             [*done.removed], done.added, counts.rows_deleted, counts.rows_copied, counts.vectors, done.dead_fractions

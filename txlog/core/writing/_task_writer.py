@@ -30,7 +30,7 @@ from txlog.core.format.arrow.arrays import from_numbers, numbers_or
 from txlog.core.format.column_mapping import file_schema, is_mapped
 from txlog.core.format.partition_values import encode_array
 from txlog.core.format.paths import partition_directory
-from txlog.core.format.properties import TableProperties
+from txlog.core.format.properties import BRANCH, TableProperties
 from txlog.core.format.schema import Decimal, Field, Primitive, Struct, type_name
 from txlog.core.format.statistics import StatisticsPolicy
 from txlog.core.store import FileStore
@@ -69,9 +69,6 @@ ROUTE_ROWS = 262_144
 ROUTE_ROWS_A_PARTITION = 256
 """With many partitions, rows are gathered until each has about this many, if the budget allows it."""
 ROW_GROUP_ROWS = 1 << 20
-_ORIGIN = "txlog.branch"
-"""The property that each branch has with another value. No file depends on it, so that branches of a table share what
-is known of its format."""
 INLINE_BYTES = 4 * MIB
 INLINE_LANES = 3
 """Up to this size, a task writes on the caller's thread: threads would cost more than they save."""
@@ -431,7 +428,8 @@ def _guard(plan: WritePlan) -> RowGuard | None:
 
 def layout_of(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
     """How the files of a task are written, and their names."""
-    configuration = tuple(sorted(item for item in plan.configuration.items() if item[0] != _ORIGIN))
+    # No file depends on which branch it is of: branches of a table share what is known of its format.
+    configuration = tuple(sorted(item for item in plan.configuration.items() if item[0] != BRANCH))
     with TxlogError.located(plan.table):
         file_format = _file_format(
             plan.schema,

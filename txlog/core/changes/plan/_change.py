@@ -24,12 +24,14 @@ from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescrip
 from txlog.core.format.commit_file import Commit
 from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.versions import OpenTable
-from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal
+from txlog.core.versions.decisions.proposal import BecomeOfRows, Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.result import WriteMetrics
 
 _CLOSE_S = 0.005  # fixed time of every execution
+_BECOME_OF_ROWS: Mapping[str, BecomeOfRows] = {"DELETE": "deleted", "UPDATE": "changed"}
+"""By its name, what a change does to each row that it reads; the others leave some as they are."""
 
 
 class RowsReplaced(msgspec.Struct, frozen=True):
@@ -203,12 +205,17 @@ class RowChange:
             is_tied_to_version=commit.read_version is not None,
         )
 
-    def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
+    def apply(
+        self, state: TableState, builder: ProposalBuilder, files: pa.Table, rows: BecomeOfRows | None = None
+    ) -> WriteMetrics:
         """Put the change of these live files into ``builder``, which then depends on them by Delta's rules: the change
-        does not rerun. Returns what it does."""
+        does not rerun. Returns what it does.
+
+        ``rows`` is what becomes of the rows that it reads; by default, what a change of this name does to them.
+        """
         live = LiveFiles.of(files)
         metrics = self._apply(state, builder, live)
-        self._declare_reads(builder, live)
+        self._declare_reads(builder, live, rows)
         return metrics
 
     def _apply(self, state: TableState, builder: ProposalBuilder, live: LiveFiles) -> WriteMetrics:
@@ -229,12 +236,13 @@ class RowChange:
         builder.change_data(*done.change_data)
         return done.metrics
 
-    def _declare_reads(self, builder: ProposalBuilder, live: LiveFiles) -> None:
+    def _declare_reads(self, builder: ProposalBuilder, live: LiveFiles, rows: BecomeOfRows | None = None) -> None:
         reads = self._what.reads
         if reads is None:
             builder.read_table()
         else:
-            builder.read_where(reads, [key[0][0] for key in live.keys if key not in self._choice.excluded])
+            files = [key[0][0] for key in live.keys if key not in self._choice.excluded]
+            builder.read_where(reads, files, rows or _BECOME_OF_ROWS.get(self._what.name, "read"))
 
     def remaining_work_s(self, state: TableState) -> float:
         live = self._live_at(state)

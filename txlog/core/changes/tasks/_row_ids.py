@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from txlog.core.format.actions import AddFile
 from txlog.core.format.column_mapping import ROW_ID_COLUMNS, is_mapped, with_field_id
 from txlog.core.format.defined_table import DefinedTable
+from txlog.core.format.paths import resolve_data_path
+from txlog.core.format.properties import BRANCH
 from txlog.core.format.schema import LONG, Field, Struct, fold_name, to_arrow
 from txlog.core.writing import WritePlan
 from txlog.errors import CorruptLogError
@@ -30,9 +32,11 @@ _ID_KEY, _VERSION_KEY = ROW_ID_COLUMNS
 
 
 class RowIds(msgspec.Struct, frozen=True):
-    """The two columns of one table: ``fields`` are the row id and the row commit version, null for new rows."""
+    """The two columns of one table: ``fields`` are the row id and the row commit version, null for new rows.
+    ``is_branch``: the versions of the table's own files are not those of the table that takes them over."""
 
     fields: tuple[Field, Field]
+    is_branch: bool = False
 
     @classmethod
     def of(cls, table: DefinedTable) -> RowIds | None:
@@ -50,7 +54,7 @@ class RowIds(msgspec.Struct, frozen=True):
                 f"the table tracks rows (delta.enableRowTracking), but {_ID_KEY} and {_VERSION_KEY} name no two columns"
                 f" for it: they are {names[0]!r} and {names[1]!r}"
             )
-        return cls((Field(names[0], LONG), Field(names[1], LONG)))
+        return cls((Field(names[0], LONG), Field(names[1], LONG)), BRANCH in configuration)
 
     def plan(self, plan: WritePlan) -> WritePlan:
         """The same plan, with these columns added."""
@@ -81,8 +85,9 @@ class RowIds(msgspec.Struct, frozen=True):
         at = batch.num_columns - 2
         ids = self.ids(add, positions, batch.column(at))
         versions = batch.column(at + 1)
-        if add.default_row_commit_version is not None:
-            versions = versions.fill_null(add.default_row_commit_version)
+        version = add.default_row_commit_version
+        if version is not None and not (self.is_branch and resolve_data_path(add.path).is_relative):
+            versions = versions.fill_null(version)
         columns = [*batch.columns[:at], ids, versions]
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 

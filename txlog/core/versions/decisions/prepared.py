@@ -47,7 +47,7 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.wire import read_plain_map, read_size, read_text
 from txlog.core.versions.decisions.fences import is_fence
-from txlog.core.versions.decisions.proposal import Isolation, Proposal, ReadSet
+from txlog.core.versions.decisions.proposal import TABLE_READ, Isolation, Proposal, ReadSet, ReadsTold
 from txlog.core.versions.decisions.state import PREPARED
 
 if TYPE_CHECKING:
@@ -297,6 +297,7 @@ class StagedPart(msgspec.Struct, frozen=True):
             tags=read_plain_map(value["tags"]),
             planned_on=self.metadata,
             planned_protocol=self.protocol,
+            reads_told=_reads_or_none(value.get("reads")),
         )
 
     @property
@@ -319,6 +320,7 @@ def _to_json(proposal: Proposal) -> dict[str, Any]:
         "isBlind": proposal.read_set.is_blind,
         "tags": proposal.tags,
         "actions": [action_to_json(each) for each in proposal.actions],
+        **({} if proposal.reads_told is None else {"reads": proposal.reads_told}),
     }
 
 
@@ -343,3 +345,11 @@ def _actions(lines: Any) -> tuple[Action, ...]:
 
 def _text_or_none(value: Any) -> str | None:
     return None if value is None else read_text(value)
+
+
+def _reads_or_none(value: Any) -> ReadsTold | None:
+    """What a branch's commit will say that it read. Anything else counts as everything."""
+    if value is None:
+        return None
+    is_list = type(value) is list and all(type(each) is dict for each in value)
+    return [read_plain_map(each) for each in value] if is_list else TABLE_READ

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import orjson
@@ -44,6 +44,13 @@ Kind = TypeVar("Kind", bound=Action)
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 """The metadata domain that holds the highest row id given: ``{"rowIdHighWaterMark": n}``."""
+
+BecomeOfRows: TypeAlias = Literal["read", "changed", "deleted"]
+"""What a transaction did to the rows that it read by a condition: with "changed" and "deleted" to each of them."""
+ReadsTold: TypeAlias = "Literal['table'] | list[dict[str, str]]"
+"""What commitInfo says that a commit read: ``{"where": a condition in SQL, "rows": what became of them}`` for each
+condition; "table" if these are not all."""
+TABLE_READ: Literal["table"] = "table"
 
 
 class Isolation(enum.Enum):
@@ -112,6 +119,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     ``planned_on`` is the table's metadata at ``read_version``, and ``planned_protocol`` its protocol. ``members`` are
     the appends that a joined commit carries (`joined.Joining`); none for every other one. ``beside`` are the number and
     the bytes of files that are no actions, since the checkpoint of the version has them (`OpenTable.begin`).
+    ``reads_told``: what commitInfo says of the read set, which a branch's publication depends on; None if it says
+    nothing, since the table is no branch or the operation's parameters say it.
     """
 
     txn_id: str
@@ -135,6 +144,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     planned_protocol: Protocol | None = None
     members: tuple[Proposal, ...] = ()
     beside: tuple[int, int] = (0, 0)
+    reads_told: ReadsTold | None = None
 
     @property
     def base_version(self) -> int:
@@ -292,6 +302,8 @@ def commit_bytes(
         own["net"] = proposal.net_files
     if proposal.fingerprint is not None:
         own["fingerprint"] = proposal.fingerprint
+    if proposal.reads_told is not None:
+        own["reads"] = proposal.reads_told
     if proposal.members:
         own["joined"] = _joined(proposal)
     info = _commit_info(proposal, timestamp_ms, engine_info, in_commit_timestamp)
@@ -314,6 +326,7 @@ def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitI
         "actions": 1 + len(proposal.actions),
         "net": proposal.net_files and list(proposal.net_files),
         "fingerprint": proposal.fingerprint,
+        "reads": proposal.reads_told,
         "joined": _joined(proposal),
     }
     fields: dict[str, Any] = {
@@ -321,6 +334,7 @@ def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitI
         "operation": proposal.operation,
         "operationParameters": dict(proposal.operation_parameters),
         "txnId": proposal.txn_id,
+        "isolationLevel": proposal.effective_isolation.value,
         "isBlindAppend": proposal.is_blind_append,
     }
     return CommitInfo({**fields, "txlog": own})

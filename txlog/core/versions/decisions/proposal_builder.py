@@ -27,9 +27,17 @@ from txlog.core.format.actions import (
 )
 from txlog.core.format.column_mapping import schema_of
 from txlog.core.format.paths import canonical_path
-from txlog.core.format.properties import TableProperties
+from txlog.core.format.properties import BRANCH, TableProperties
 from txlog.core.versions.decisions.definition_changes import is_same_definition, with_latest_marks
-from txlog.core.versions.decisions.proposal import Isolation, OperationInfo, Proposal, ReadSet
+from txlog.core.versions.decisions.proposal import (
+    TABLE_READ,
+    BecomeOfRows,
+    Isolation,
+    OperationInfo,
+    Proposal,
+    ReadSet,
+    ReadsTold,
+)
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -68,7 +76,7 @@ class ProposalBuilder:
         self._changes: list[AddCDCFile] = []
         self._adds_are_new = True
         self._whole_table = False
-        self._predicates: list[Predicate] = []
+        self._predicates: list[tuple[Predicate, BecomeOfRows]] = []
         self._read_files: set[str] = set()
         self._lists_files = True
         self._partitions: set[tuple[str | None, ...]] | None = None
@@ -189,15 +197,16 @@ class ProposalBuilder:
         """The new rows were made from rows of the table; ``level`` decides which changes of them conflict."""
         self._source = level
 
-    def read_where(self, predicate: Predicate, files: Iterable[str] | None) -> None:
+    def read_where(self, predicate: Predicate, files: Iterable[str] | None, rows: BecomeOfRows = "read") -> None:
         """The result depends on the rows that satisfy ``predicate``, bound to the schema, even if there are none.
 
         ``files`` are the paths, as the log writes them, of the files that may hold such rows; None: not listed.
+        ``rows`` is what becomes of them.
         """
         if self._reads_whole_tables:
             self.read_table()
             return
-        self._predicates.append(predicate)
+        self._predicates.append((predicate, rows))
         if files is None:
             self._lists_files = False
         else:
@@ -272,6 +281,7 @@ class ProposalBuilder:
             schema, partition_columns = schema_of(self._metadata), self._metadata.partition_columns
         else:
             raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
+        is_branch = self.state is not None and BRANCH in self.state.metadata.configuration
         return Proposal(
             txn_id=txn_id,
             read_version=self.state.version if self.state else -1,
@@ -291,12 +301,19 @@ class ProposalBuilder:
             tags=self._tags(),
             planned_on=self.state.metadata if self.state else None,
             planned_protocol=self.state.protocol if self.state else None,
+            reads_told=self._reads_told() if is_branch and not is_reexecutable else None,
         )
+
+    def _reads_told(self) -> ReadsTold:
+        """What commitInfo says of the read set."""
+        if self._whole_table or self._partitions or self._source is not None:
+            return TABLE_READ
+        return [{"where": str(predicate), "rows": rows} for predicate, rows in self._predicates]
 
     def _read_set(self) -> ReadSet:
         return ReadSet(
             whole_table=self._whole_table,
-            predicates=tuple(self._predicates),
+            predicates=tuple([predicate for predicate, _ in self._predicates]),
             files=frozenset(self._read_files) if self._lists_files else None,
             partitions=None if self._partitions is None else frozenset(self._partitions),
             app_ids=frozenset(self._applications_read),
