@@ -133,7 +133,11 @@ TEXTS: list[tuple[str, dict[str, str]]] = [
     ),
     (
         advice("create the table", "create the table"),
-        {"python": "create the table", "commands": "create the table with txlog create or txlog append --create"},
+        {
+            "python": "create the table",
+            "commands": "create the table with txlog create or txlog append --create; for a table of a catalog, give"
+            " the location that txlog describe NAME --catalog URI prints",
+        },
     ),
     (advice("unknown", f"give {argument('app_id')}"), {"spark": "give txnAppId", "commands": "give --app-id"}),
     (argument("cluster_by"), {"python": "cluster_by", "sql": "CLUSTER BY"}),

@@ -57,6 +57,8 @@ def test_rows_are_csv_that_append_reads_again(folder: Path) -> None:
     assert "3 rows" in done.stderr
     nested = run("sql", "select array(1, null) as a, map('k', date '2024-02-29') as m, 1.5D as d", "--csv")
     assert nested.stdout == 'a,m,d\n"[1,null]","[[""k"",""2024-02-29""]]",1.5\n'
+    spans = run("sql", "select interval '-1 02:03:04.5' day to second as a, interval 6 hours as b", "--csv")
+    assert spans.stdout == "a,b\nINTERVAL '-1 02:03:04.5' DAY TO SECOND,INTERVAL '0 06:00:00' DAY TO SECOND\n"
     (folder / "rows.csv").write_text(done.stdout)
     uri = folder / "s" / "c"
     assert run("append", uri, folder / "rows.csv").exit_code == 0

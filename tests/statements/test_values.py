@@ -20,7 +20,7 @@ from txlog.core.predicates._functions import ALIASES as FUNCTION_ALIASES
 from txlog.core.predicates._functions import FUNCTIONS
 from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS
 from txlog.errors import InvalidInputError
-from txlog.statements.aggregates import AGGREGATES, ALIASES, RANKS, WINDOW_VALUES
+from txlog.statements.aggregates import AGGREGATES, ALIASES, OF_ANY_ORDER, RANKS, WINDOW_VALUES
 from txlog.statements.duckdb_query import Duckdb
 from txlog.statements.query import Query
 from txlog.statements.query_binder import GENERATORS
@@ -157,6 +157,9 @@ def test_the_page_lists_what_queries_may_have() -> None:
         "rows from arrays and maps": GENERATORS,
         "aggregates": [*AGGREGATES, *ALIASES],
         "window functions": [*RANKS, *WINDOW_VALUES],
+        "values that depend on the order of rows": [
+            name for name in (*AGGREGATES, *ALIASES) if ALIASES.get(name, name) in OF_ANY_ORDER
+        ],
     }.items():
         (row,) = [line for line in page.splitlines() if line.startswith(f"| {part} |")]
         listed = ", ".join(f"`{name}`" for name in sorted(names))

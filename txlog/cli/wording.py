@@ -37,7 +37,8 @@ _ADVICE = {
     "find rows": "txlog head URI --where SQL",
     "convert a folder": "txlog convert FOLDER",
     "name the sides": "the command line has these two names only",
-    "create the table": "create the table with txlog create or txlog append --create",
+    "create the table": "create the table with txlog create or txlog append --create; for a table of a catalog,"
+    " give the location that txlog describe NAME --catalog URI prints",
 }
 
 

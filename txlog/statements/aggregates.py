@@ -35,6 +35,7 @@ from txlog.statements.numeric_aggregates import NUMERIC_AGGREGATES
 __all__ = [
     "AGGREGATES",
     "ALIASES",
+    "OF_ANY_ORDER",
     "ORDERED_OTHERWISE",
     "RANKS",
     "WINDOW_VALUES",
@@ -346,6 +347,11 @@ WINDOW_VALUES = ("lag", "lead", "first_value", "last_value", "nth_value", "first
 
 ORDERED_OTHERWISE = ("max_by", "min_by")
 """Aggregates whose value among equal rows depends on which is first: as a window function, Spark has the last."""
+
+OF_ANY_ORDER = frozenset(
+    {"any_value", "collect_list", "collect_set", "first", "last", "listagg", "max_by", "min_by", "mode"}
+)
+"""Aggregates whose value may depend on the order in which rows come, which no engine promises. The page says so."""
 
 
 def is_aggregate(name: str) -> bool:

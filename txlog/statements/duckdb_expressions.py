@@ -203,7 +203,7 @@ class _ExpressionWriter:
         return found
 
 
-def _raised(message: str, kind: str) -> str:
+def raised(message: str, kind: str) -> str:
     """What raises an error in the place of a value."""
     return f"CAST(error({text_literal(OWN_ERROR + message)}) AS {kind})"
 
@@ -249,7 +249,7 @@ def _divided(node: Call, types: list[DataType], texts: list[str]) -> str | None:
         return divided
     if operator == "%":  # of the least number and -1, duckdb's is an overflow
         divided = f"CASE WHEN {texts[1]} = -1 THEN {texts[0]} * 0 ELSE {divided} END"
-    error = _raised(f"{node.failed}: divide by zero{node.or_null}", duckdb_type(node.type))
+    error = raised(f"{node.failed}: divide by zero{node.or_null}", duckdb_type(node.type))
     return f"CASE WHEN {texts[1]} = 0 AND {texts[0]} IS NOT NULL THEN {error} ELSE {divided} END"
 
 
@@ -305,7 +305,7 @@ def _written(node: Call, types: list[DataType], texts: list[str]) -> str | None:
         return None
     written = text_literal("".join(_STRFTIME.get(part, part.strip("'")) for part in parts))
     clock = _clock(texts[0], types[0])
-    error = _raised("date_format() takes years from 1 to 9999", "VARCHAR")
+    error = raised("date_format() takes years from 1 to 9999", "VARCHAR")
     first, last = (f"make_timestamp(CAST({end} AS BIGINT))" for end in _MICROSECONDS)
     return f"CASE WHEN {clock} < {first} OR {clock} > {last} THEN {error} ELSE strftime({clock}, {written}) END"
 

@@ -68,6 +68,7 @@ from txlog.statements.aggregates import (
 from txlog.statements.duckdb_expressions import duckdb_type, identifier, native, text_literal
 from txlog.statements.numeric_aggregates import average_of_intervals
 from txlog.statements.query_pivot import pivoted
+from txlog.statements.query_recursion import names_itself, recursive_query
 from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, Relation, column_key
 from txlog.statements.query_select import SelectList
 from txlog.statements.query_tree import (
@@ -80,6 +81,7 @@ from txlog.statements.query_tree import (
     takes,
     terms_of,
     with_named_window,
+    with_names,
     without_parentheses,
     wrong_query,
 )
@@ -154,7 +156,8 @@ def bind_query(
             rows = binder.query(tree.transform(_any_as_call), None, {})
     except Unsupported as error:
         raise InvalidInputError(f"{error} (in {shown}){_WAYS_OUT}") from None
-    common = f"WITH {', '.join(binder.common)} " if binder.common else ""
+    word = "WITH RECURSIVE" if binder.is_recursive else "WITH"
+    common = f"{word} {', '.join(binder.common)} " if binder.common else ""
     columns = tuple(Field(name, data_type) for name, data_type in rows.columns)
     return BoundQuery(common + rows.text, columns, tuple(binder.functions), binder.conditions)
 
@@ -182,6 +185,8 @@ class Binder:
         self.tables, self.zone, self.now, self.prefix, self.shown = tables, zone, now, prefix, shown
         self.functions: list[Function] = []
         self.common: list[str] = []
+        self.is_recursive = False
+        """Whether one of these reads itself."""
         self.conditions: defaultdict[str, list[str]] = defaultdict(list)
         self._tables_of: dict[str, str] = {}
         """The table's placeholder of each alias."""
@@ -219,18 +224,20 @@ class Binder:
         found = node.args.get("with_") or node.args.get("with")
         if found is None:
             return common
-        takes(found, "expressions")
+        takes(found, "expressions", "recursive")
         known = dict(common)
         for each in found.expressions:
             takes(each, "this", "alias")
             names = [str(name.this) for name in each.args["alias"].args.get("columns") or ()]
-            rows = self.query(each.this, None, known)
-            if len(names) not in (0, len(rows.columns)):
-                raise wrong_query(f"{each.alias} has {len(rows.columns)} columns, and {len(names)} names for them")
-            if names:
-                rows = QueryRows(rows.text, tuple(zip(names, (kind for _, kind in rows.columns), strict=True)))
-            self.common.append(f"q{len(self.common)} AS ({rows.text})")
-            known[fold_name(each.alias)] = (f"q{len(self.common) - 1}", rows)
+            own = self.alias()
+            if found.args.get("recursive") and names_itself(each):
+                self.is_recursive = True
+                text, rows = recursive_query(self, each, names, known, own)
+            else:
+                rows = with_names(self.query(each.this, None, known), names, each.alias)
+                text = rows.text
+            self.common.append(f"{own} AS ({text})")
+            known[fold_name(each.alias)] = (own, rows)
         return known
 
     def values(self, node: exp.Values, outer: QueryScope | None) -> QueryRows:
@@ -280,8 +287,11 @@ class Binder:
         scope.relations = [rows.relation(alias, "")]
         texts = []
         for at, (column, kind) in enumerate(zip(scope.relations[0].columns, types, strict=True)):
-            held = exp.column(exp.to_identifier(scope.hold(column.name, column.type, column.text), quoted=True))
-            text = self.text(convert(self.bound(held, scope), kind), scope)
+            text = column.text
+            if not isinstance(kind, IntervalType):  # all of which have microseconds
+                name = scope.hold(column.name, column.type, column.text)
+                held = exp.column(exp.to_identifier(name, quoted=True))
+                text = self.text(convert(self.bound(held, scope), kind), scope)
             texts.append(f"{as_group(text, kind) if is_distinct else text} AS c{at}")
         return f"SELECT {', '.join(texts)} FROM ({rows.text}) AS {alias}"
 
@@ -297,8 +307,11 @@ class Binder:
     def common_type(self, types: Sequence[DataType], what: str) -> DataType:
         kind: DataType | None = types[0]
         for each in types[1:]:
-            kind = common_type(kind, each) if kind is not None else None
-        if kind is None or (isinstance(kind, IntervalType) and set(types) != {kind}):
+            if isinstance(kind, IntervalType) and isinstance(each, IntervalType):
+                kind = kind.around(each)
+            else:
+                kind = common_type(kind, each) if kind is not None else None
+        if kind is None or (isinstance(kind, IntervalType) and VOID in types):
             shown = " and ".join(sorted({type_name(each) for each in types}))
             raise Unsupported(f"{what} has values of types {shown}, which have none in common: CAST one of them")
         return kind
@@ -331,6 +344,7 @@ class Binder:
                             field.type,
                             f"{alias}.{numbers[at] if numbers else identifier(field.name)}",
                             dict(field.metadata),
+                            is_by_letter=True,
                         )
                         for at, field in enumerate(schema.fields)
                     ]
@@ -656,7 +670,7 @@ class Binder:
         if isinstance(node, QueryColumn):
             return node
         bound = self.interval_or_value(node, scope)
-        return QueryColumn("", bound.type, self.text(bound.count if isinstance(bound, Interval) else bound, scope))
+        return QueryColumn("", bound.type, self.text(_whole(bound), scope))
 
     def bound(self, node: Any, scope: QueryScope) -> Expression:
         """The bound expression, in which the values of several rows and of other queries are columns."""
@@ -723,6 +737,8 @@ class Binder:
         skipped, if it is one of WHERE; a term that may fail is computed only for rows that the terms before it
         leave."""
         terms = [self.term(each, scope) for each in terms_of(node)]
+        if len(terms) == 1 and terms[0].type == VOID:
+            raise wrong_query("a condition is a boolean, and NULL has no type: write CAST(NULL AS BOOLEAN)")
         conditions = [self.as_condition(term) for term in terms]
         fails = [can_fail(term) for term in conditions]
         texts, others = [], []
@@ -794,6 +810,8 @@ class Binder:
         def change(each: Any) -> Any:
             if isinstance(each, exp.Paren):
                 return without_parentheses(each).transform(change)
+            if each.meta.get("is_not") and isinstance(each.this.expression, exp.Null):
+                return exp.Anonymous(this="isnotnull", expressions=[each.this.this.transform(change)])
             if isinstance(each, exp.Column) and not isinstance(each.this, exp.Star):
                 path = tuple(str(part.this) for part in each.parts)
                 try:
@@ -917,7 +935,7 @@ class Binder:
             return AggregateOperand("*", LONG)
         bound = self.interval_or_value(node, scope)
         whole = bound if isinstance(bound, Value) else None
-        text = self.text(bound.count if isinstance(bound, Interval) else bound, scope)
+        text = self.text(_whole(bound), scope)
         return AggregateOperand(text, bound.type, whole, _items_of(bound))
 
     def shaped(self, found: Aggregate, shape: _Shape) -> str:
@@ -956,8 +974,8 @@ class Binder:
         return self.aggregate(node.this, scope, over)
 
     def window_value(self, name: str, call: Any, scope: QueryScope, over: str, *, ignores: bool) -> QueryColumn:
-        operand, *rest = [self.bound(each, scope) for each in call.expressions]
-        texts = [self.text(operand, scope)]
+        operand, *rest = [self.interval_or_value(each, scope) for each in call.expressions]
+        texts = [self.text(_whole(operand), scope)]
         is_offset = name in ("lag", "lead")
         if not is_offset and name != "nth_value" and rest:
             flag = rest.pop()
@@ -968,12 +986,20 @@ class Binder:
             if at == 0 and (not isinstance(each, Value) or type(each.value) is not int):
                 raise Unsupported(f"{name}() takes a literal whole number in a query")
             if at == 1:
-                self.common_type([operand.type, each.type], f"{name}()")
-                each = self.checked(lambda each=each: convert(each, operand.type))  # type: ignore[misc]
+                each = self.default(each, operand.type, name)
             texts.append(self.text(each, scope))
         name = {"first": "first_value", "any_value": "first_value", "last": "last_value"}.get(name, name)
         text = f"{name}({', '.join(texts)}{' IGNORE NULLS' if ignores else ''}){over}"
         return QueryColumn(result_name(call), operand.type, text)
+
+    def default(self, value: Expression, kind: DataType, name: str) -> Expression:
+        """What lag() and lead() have where there is no row."""
+        if isinstance(kind, IntervalType) and value.type != VOID:
+            if value.type != kind:
+                raise Unsupported(f"{name}() of an interval takes a default of the same type, {type_name(kind)}")
+            return _whole(value)
+        self.common_type([kind, value.type], f"{name}()")
+        return self.checked(lambda: convert(value, kind))
 
     def order_and_frame(self, order: Any, node: Any, scope: QueryScope) -> tuple[list[str], str]:
         """The keys of ORDER BY in a window, and its frame: of timestamps, both count microseconds."""
@@ -1030,6 +1056,11 @@ def _names_an_alias(node: Any, scope: QueryScope) -> bool:
     """Whether ORDER BY means a column of the query, also where a value of GROUP BY has the same name."""
     is_name = scope.aliases_first and isinstance(node, exp.Column) and len(node.parts) == 1
     return is_name and fold_name(str(node.name)) in scope.aliases
+
+
+def _whole(bound: Expression) -> Expression:
+    """The value, or the number that is an interval's."""
+    return bound.count if isinstance(bound, Interval) else bound
 
 
 def _items_of(bound: Expression) -> tuple[Value, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,12 +22,16 @@ from txlog.errors import InvalidInputError
 
 
 class QueryColumn(msgspec.Struct, frozen=True):
-    """A column as the query names it, its type, and duckdb's text for it. ``metadata`` is that of a table's column."""
+    """A column as the query names it, its type, and duckdb's text for it. ``metadata`` is that of a table's column.
+
+    ``is_by_letter``: a column of a table, in which older writers may have put others that differ from it in case alone.
+    """
 
     name: str
     type: DataType
     text: str
     metadata: Mapping[str, Any] = {}
+    is_by_letter: bool = False
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -63,7 +66,8 @@ class QueryScope:
         base: In a query that groups rows, the scope of the rows; otherwise this scope.
         groups: In a query that groups rows, the values that a group has, by what `column_key` or the binder calls
             them; None in any other.
-        aliases: The query's own columns, by their folded names. With ``aliases_first``, they hide those of FROM.
+        aliases: The query's own columns, by their folded names; None for a name that several have. With
+            ``aliases_first``, they hide those of FROM.
         has_sets: Whether rows are in several groups, of ROLLUP, CUBE or GROUPING SETS.
         common, windows: What WITH and WINDOW name.
         held: Computed parts of an expression, by the names that stand for them in it.
@@ -85,7 +89,7 @@ class QueryScope:
         self.zone, self.now, self.outer = zone, now, outer
         self.base = self
         self.groups: Mapping[str, QueryColumn] | None = None
-        self.aliases: dict[str, QueryColumn] = {}
+        self.aliases: dict[str, QueryColumn | None] = {}
         self.aliases_first = False
         self.has_sets = False
         self.common: Mapping[str, Any] = {}
@@ -108,10 +112,12 @@ class QueryScope:
         return found
 
     def naming(self, columns: Sequence[QueryColumn], *, first: bool) -> QueryScope:
-        """The same with the query's own columns, as far as each is the only one of its name."""
+        """The same with the query's own columns."""
         found = self.copy()
-        names = Counter(fold_name(column.name) for column in columns)
-        found.aliases = {fold_name(each.name): each for each in columns if names[fold_name(each.name)] == 1}
+        for each in columns:
+            name = fold_name(each.name)
+            known = found.aliases.get(name, each)
+            found.aliases[name] = each if known is not None and known.text == each.text else None
         found.aliases_first = first
         return found
 
@@ -147,8 +153,11 @@ class QueryScope:
 
     def _own(self, path: Path) -> tuple[QueryColumn, Path] | None:
         alias = self.aliases.get(fold_name(path[0]))
-        if alias is not None and self.aliases_first and len(path) == 1:
-            return alias, ()
+        if self.aliases_first and len(path) == 1:
+            if alias is not None:
+                return alias, ()
+            if fold_name(path[0]) in self.aliases and not self._is_by_letter(path[0]):
+                raise InvalidInputError(f"{path_text(path)} may be any of several columns of SELECT: rename them")
         column, rest = None, path[1:]
         if len(path) > 1:
             named = [each.columns for each in self.relations if fold_name(each.alias) == fold_name(path[0])]
@@ -167,6 +176,11 @@ class QueryScope:
         if column is None:
             return None if alias is None else (alias, path[1:])
         return column, rest
+
+    def _is_by_letter(self, name: str) -> bool:
+        """Whether a table has several columns of the name that differ in case."""
+        columns = [column for column in self.visible() if fold_name(column.name) == fold_name(name)]
+        return len(columns) > 1 and all(column.is_by_letter for column in columns)
 
     def visible(self) -> Iterator[QueryColumn]:
         """All columns that need no table's name, in the order of ``*``."""
@@ -204,12 +218,20 @@ def column_key(text: str) -> str:
 def _one_of(relations: Iterable[Sequence[QueryColumn]], name: str, path: Path) -> QueryColumn | None:
     """The column of this name, which a table has by the letter if it has several that differ in case. Raises
     InvalidInputError if it may be one of several."""
-    fits = ([columns[at] for at in places_by_name(each.name for each in columns)(name)] for columns in relations)
-    found = [each for each in fits if each]
+    found = [each for each in (columns_named(columns, name) for columns in relations) if each]
     if len(found) > 1:
         raise InvalidInputError(f"{path_text(path)} may be one of several columns: write the table's name in front")
     if found and len(found[0]) > 1:
         names = ", ".join(each.name for each in found[0])
-        how = "letter by letter" if len({each.name for each in found[0]}) > 1 else "after giving them different names"
+        is_by_letter = found[0][0].is_by_letter and len({each.name for each in found[0]}) > 1
+        how = "letter by letter" if is_by_letter else "after giving them different names"
         raise InvalidInputError(f"{path_text(path)} may be any of {names}: write it as one of them, {how}")
     return found[0][0] if found else None
+
+
+def columns_named(columns: Sequence[QueryColumn], name: str) -> list[QueryColumn]:
+    """Those with this name: of a query's columns, also in another case."""
+    found = [columns[at] for at in places_by_name(each.name for each in columns)(name)]
+    if len(found) == 1 and not found[0].is_by_letter:
+        found = [each for each in columns if fold_name(each.name) == fold_name(name)]
+    return found

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from txlog.core.format.schema import DataType, Map, Struct, fold_name, places_by_name, types_in
+from txlog.core.format.schema import DataType, Map, Struct, fold_name, types_in
 from txlog.core.predicates.terms.tree import Expression
 from txlog.errors import InvalidInputError
-from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, column_key
+from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, column_key, columns_named
 from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
 from txlog.statements.result_names import Known, result_name
 
@@ -136,13 +136,12 @@ class SelectList:
         takes(star, "except_", "except")
         given = star.args.get("except_") or star.args.get("except") or ()
         columns = list(columns)
-        places_of = places_by_name(column.name for column in columns)
-        found = {str(each.name): places_of(str(each.name)) for each in given}
-        unknown = [name for name, places in found.items() if not places]
+        found = {str(each.name): columns_named(columns, str(each.name)) for each in given}
+        unknown = [name for name, named in found.items() if not named]
         if unknown:
             raise wrong_query(f"EXCEPT names {', '.join(sorted(unknown))}, which * does not have")
-        left_out = {at for places in found.values() for at in places}
-        yield from ((column.name, column) for at, column in enumerate(columns) if at not in left_out)
+        left_out = {column.text for named in found.values() for column in named}
+        yield from ((column.name, column) for column in columns if column.text not in left_out)
 
     def columns(self, items: Sequence[tuple[str, Any]], scope: QueryScope) -> list[QueryColumn]:
         """The columns. Each expression may name those before it."""
@@ -171,6 +170,8 @@ class SelectList:
         takes(node, "expressions", "all", "rollup", "cube", "grouping_sets")
         known: dict[str, QueryColumn] = {}
         given = list(node.expressions)
+        if any(isinstance(each, exp.Tuple) for each in given):
+            raise wrong_query("GROUP BY takes no parentheses around several values or none: write GROUP BY a, b")
         if node.args.get("all"):
             given = [each for _, each in items if not has_aggregate(each)]
         texts = [self.group(each, items, scope, known) for each in given]

@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from txlog.core.format.schema import DataType, fold_name, has_package_type, places_by_name, type_name
+from txlog.core.format.schema import DataType, fold_name, has_package_type, type_name
 from txlog.core.predicates.terms.types import is_floating
 from txlog.errors import InvalidInputError
 from txlog.statements.aggregates import is_aggregate
 from txlog.statements.duckdb_expressions import duckdb_type
-from txlog.statements.query_scope import QueryColumn, QueryScope
+from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, columns_named
 
 _SIZES = {"WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000}
 _SIZES |= {"SECOND": 1_000_000}
@@ -44,10 +44,19 @@ def without_parentheses(node: Any) -> Any:
 
 
 def column_named(name: str, columns: Sequence[QueryColumn]) -> QueryColumn:
-    found = places_by_name(column.name for column in columns)(name)
+    found = columns_named(columns, name)
     if len(found) != 1:
         raise wrong_query(f"a join USING {name} needs one column of this name on each side")
-    return columns[found[0]]
+    return found[0]
+
+
+def with_names(rows: QueryRows, names: Sequence[str], what: str) -> QueryRows:
+    """The rows with these names for their columns; with their own if there are none."""
+    if len(names) not in (0, len(rows.columns)):
+        raise wrong_query(f"{what} has {len(rows.columns)} columns, and {len(names)} names for them")
+    if not names:
+        return rows
+    return QueryRows(rows.text, tuple(zip(names, (kind for _, kind in rows.columns), strict=True)))
 
 
 def terms_of(node: Any) -> list[Any]:

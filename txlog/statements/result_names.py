@@ -187,7 +187,7 @@ class _Namer:
         return f"({left} {'IS' if isinstance(node.expression, exp.Null) else '<=>'} {right})"
 
     def not_(self, node: Any) -> str:
-        if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+        if node.meta.get("is_not") and isinstance(node.this.expression, exp.Null):
             return f"({self.name(node.this.this)} IS NOT NULL)"
         if isinstance(node.this, exp.Like | exp.ILike) and isinstance(node.this.expression, exp.Any | exp.All):
             return f"not{self.like(node.this)}"

@@ -406,6 +406,7 @@ def test_values_that_engines_disagree_about_equal_sparks_in_ansi_mode(
         ("sum(i)", "not supported"),
         ("max(i) OVER ()", "WINDOW"),
         ("1e400", "too large for a double"),
+        ("asinh(d)", r"write sign\(x\) \* ln\(abs\(x\) \+ sqrt\(x \* x \+ 1\)\)"),
         ("i = 1 AND s + (t || 'x') > 2", r"line 1, column 11\): cannot compute string . string"),
     ],
 )
@@ -413,6 +414,15 @@ def test_what_is_refused_names_the_text_and_what_to_write(text: str, reason: str
     with pytest.raises(InvalidInputError, match=reason) as caught:
         parse(text, SCHEMA)
     assert text.split("(")[0].split(" ")[0] in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["NULL", "((NULL))", "coalesce(NULL, NULL)", ":nothing"])
+def test_a_whole_condition_is_no_null_without_a_type(text: str) -> None:
+    given = {"parameters": {"nothing": None}} if ":" in text else {}
+    with pytest.raises(InvalidInputError, match=r"write CAST\(NULL AS BOOLEAN\)"):
+        parse_predicate(text, SCHEMA, **given)
+    typed = parse_predicate(f"CAST({text} AS BOOLEAN)", SCHEMA, **given)
+    assert parse_predicate(str(typed), SCHEMA) == typed
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ NONDETERMINISTIC = frozenset(
 """Functions that return another value in each call or session."""
 
 _INSTEAD = {
-    **dict.fromkeys(("asinh", "acosh"), "Spark's versions compute it by other formulas: compute it first"),
+    "asinh": "Spark's versions compute it in different ways: write sign(x) * ln(abs(x) + sqrt(x * x + 1))",
+    "acosh": "Spark's versions compute it in different ways: write ln(x + sqrt(x * x - 1))",
     **dict.fromkeys(
         ("count", "sum", "avg", "min", "max", "first", "last", "any_value", "collect_list", "collect_set"),
         "it is a value of several rows: compute it first",

@@ -119,6 +119,10 @@ class ExpressionDialect(Databricks):
 
     class Parser(Databricks.Parser):  # type: ignore[valid-type, misc]
         EQUALITY = {**Databricks.Parser.EQUALITY, TokenType.NULLSAFE_EQ: NullSafeEQ}  # noqa: RUF012
+        RANGE_PARSERS = {  # noqa: RUF012
+            **Databricks.Parser.RANGE_PARSERS,
+            TokenType.IS: lambda self, this: self._with_is(this),
+        }
         COLUMN_OPERATORS = {  # noqa: RUF012
             **Databricks.Parser.COLUMN_OPERATORS,
             TokenType.DCOLON: lambda self, this, to: self._cast_by_colons(this, to),
@@ -143,6 +147,13 @@ class ExpressionDialect(Databricks):
             cast = self.build_cast(strict=self.STRICT_CAST, this=this, to=to)
             cast.args.setdefault("action", None)
             return cast
+
+        def _with_is(self, this: Any) -> Any:
+            """``a IS NOT NULL``, which knows that it is no ``NOT a IS NULL``: as a column, that has another name."""
+            made = self._parse_is(this)
+            if isinstance(made, exp.Not):
+                made.meta["is_not"] = True
+            return made
 
         def _positive(self) -> Any:
             """``+n`` is ``positive(n)``."""

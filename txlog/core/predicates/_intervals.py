@@ -8,7 +8,7 @@ one. A query's own columns have the type `IntervalType`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -64,6 +64,17 @@ class IntervalType(Primitive, frozen=True):
     def facts(self) -> TypeFacts:
         return TypeFacts(arrow=pa.duration("us"), is_ordered=False, has_bounds=False, duckdb="BIGINT")
 
+    @staticmethod
+    def of(ends: Iterable[str]) -> IntervalType:
+        """The type with the fields from the first of these to the last."""
+        found = sorted(ends, key=_FIELDS.index)
+        fields = found[0] if found[0] == found[-1] else f"{found[0]} to {found[-1]}"
+        return IntervalType(f"interval {fields}", found[0], found[-1])
+
+    def around(self, other: IntervalType) -> IntervalType:
+        """The type with the fields of both."""
+        return IntervalType.of((self.first, self.last, other.first, other.last))
+
 
 class Interval(Expression, frozen=True):
     """A number of months or of microseconds, with the fields from the first to the last that its type has in Spark."""
@@ -78,8 +89,7 @@ class Interval(Expression, frozen=True):
 
     @property
     def type(self) -> DataType:
-        fields = self.first if self.first == self.last else f"{self.first} to {self.last}"
-        return IntervalType(f"interval {fields}", self.first, self.last)
+        return IntervalType.of((self.first, self.last))
 
     def __str__(self) -> str:
         return f"an interval of {self.count} {'months' if self.is_of_months else 'microseconds'}"

@@ -184,9 +184,10 @@ def _of_arrays(name: str) -> Make:
     def make(one: Expression, other: Expression) -> Expression:
         if not isinstance(one.type, Array) or not isinstance(other.type, Array):
             raise ValueError(f"{name}() takes two arrays, not {type_name(one.type)} and {type_name(other.type)}")
-        if one.type.element != other.type.element:
+        kind = common_type(one.type, other.type)
+        if kind is None:
             raise ValueError(f"{name}() takes arrays of one type: CAST their values")
-        return _of_array(name, lambda kind: Array(kind.element))(one, other)
+        return _of_array(name, lambda kind: Array(kind.element))(convert(one, kind), convert(other, kind))
 
     return make
 

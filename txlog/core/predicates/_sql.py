@@ -55,7 +55,7 @@ def parse(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Expressi
 
 def parse_predicate(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Predicate:
     """A bound condition from its SQL text; arguments and errors are those of `parse`."""
-    return _read(SqlReader.condition, sql_text, Scope(schema, **context))
+    return _read(SqlReader.whole_condition, sql_text, Scope(schema, **context))
 
 
 def parse_in(sql_text: str, scope: Scope) -> Expression:

@@ -163,6 +163,17 @@ class SqlReader:
 
     # --- conditions -------------------------------------------------------------------------------------------
 
+    def whole_condition(self, node: exp.Expression) -> Predicate:
+        """Read a whole text as a condition, which NULL alone is not."""
+        inner = node
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if not isinstance(inner, _CONDITIONS) and self.value(inner).type == VOID:
+            raise self._wrong(
+                node, ValueError("a condition is a boolean, and NULL has no type: write CAST(NULL AS BOOLEAN)")
+            )
+        return self.condition(node)
+
     def condition(self, node: exp.Expression) -> Predicate:
         """Read a node as a condition."""
         operator = _COMPARISONS.get(type(node))

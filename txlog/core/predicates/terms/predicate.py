@@ -65,7 +65,7 @@ class Constant(Predicate, frozen=True):
     value: bool | None
 
     def __str__(self) -> str:
-        return "NULL" if self.value is None else str(self.value).upper()
+        return "CAST(NULL AS BOOLEAN)" if self.value is None else str(self.value).upper()
 
     def as_operand(self) -> str:
         return str(self)

@@ -85,29 +85,23 @@ def type_beside(other: DataType) -> DataType:
 
 
 def _common_nested(left: DataType, right: DataType) -> DataType | None:
-    """The type of nested values that differ in where nulls may be: ``array(1)`` and ``array(NULL)``."""
+    """The type of nested values whose parts have common types: ``array(1)`` and ``array(1.5)``."""
     match left, right:
         case Array(), Array():
-            element = _common_part(left.element, right.element)
+            element = common_type(left.element, right.element)
             return element and Array(element, left.contains_null or right.contains_null)
         case Map(), Map():
-            key, value = _common_part(left.key, right.key), _common_part(left.value, right.value)
+            key, value = common_type(left.key, right.key), common_type(left.value, right.value)
             return key and value and Map(key, value, left.value_contains_null or right.value_contains_null)
         case Struct(), Struct() if left.names == right.names:
             fields = []
             for one, other in zip(left.fields, right.fields, strict=True):
-                part = _common_part(one.type, other.type)
+                part = common_type(one.type, other.type)
                 if part is None:
                     return None
                 fields.append(Field(one.name, part, one.nullable or other.nullable))
             return Struct(tuple(fields))
     return None
-
-
-def _common_part(left: DataType, right: DataType) -> DataType | None:
-    if VOID in (left, right):
-        return right if left == VOID else left
-    return left if left == right else _common_nested(left, right)
 
 
 def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType | None:
