@@ -268,6 +268,8 @@ class Binder:
         if counts[0] != counts[1]:
             raise wrong_query(f"the queries of a UNION have {counts[0]} and {counts[1]} columns")
         word = _SETS[type(node)]
+        if isinstance(node.this, exp.Select) and any(node.this.args.get(each) for each in _MODIFIERS[:3]):
+            raise wrong_query(f"ORDER BY, LIMIT and OFFSET before {word} need parentheses around their query")
         pairs = zip(sides[0].columns, sides[1].columns, strict=True)
         types = [self.common_type([left, right], f"column {name} of a {word}") for (name, left), (_, right) in pairs]
         is_distinct = bool(node.args.get("distinct"))
@@ -477,8 +479,10 @@ class Binder:
     def lateral_view(self, node: exp.Lateral, scope: QueryScope) -> str:
         takes(node, "this", "view", "outer", "alias")
         alias = node.args.get("alias")
-        names = [str(name.this) for name in (alias.args.get("columns") or ())] if alias is not None else []
-        table = str(alias.this.this) if alias is not None and alias.this is not None else ""
+        if alias is None:
+            raise wrong_query("LATERAL VIEW needs a name for its rows: LATERAL VIEW explode(a) v AS x")
+        names = [str(name.this) for name in (alias.args.get("columns") or ())]
+        table = str(alias.this.this) if alias.this is not None else ""
         text, relation = self.generated(node.this, scope, names, table, is_outer=bool(node.args.get("outer")))
         scope.relations.append(relation)
         return text
@@ -994,7 +998,9 @@ class Binder:
 
     def default(self, value: Expression, kind: DataType, name: str) -> Expression:
         """What lag() and lead() have where there is no row."""
-        if isinstance(kind, IntervalType) and value.type != VOID:
+        if isinstance(kind, IntervalType):
+            if value.type == VOID:
+                return Value(None, LONG)
             if value.type != kind:
                 raise Unsupported(f"{name}() of an interval takes a default of the same type, {type_name(kind)}")
             return _whole(value)

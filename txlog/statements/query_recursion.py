@@ -66,7 +66,7 @@ def recursive_query(
         )
     listed = ", ".join(f"c{at}" for at in range(len(begun.columns)))
     rows, last = binder.alias(), binder.alias()
-    error = raised(f"{node.alias} takes more than {_STEPS_MAX} steps, where Spark stops", "INTEGER")
+    error = raised(f"cannot compute {node.alias} in {_STEPS_MAX} steps, after which Spark stops too", "INTEGER")
     level = f"CASE WHEN {last}.step >= {_STEPS_MAX - 1} THEN {error} ELSE {last}.step + 1 END"
     text = (
         f"SELECT {listed}, 0 AS step FROM ({begun.text}) AS {binder.alias()} UNION ALL"
@@ -85,12 +85,10 @@ def _check_step(step: Any, node: exp.CTE) -> None:
     name = node.alias
     if not isinstance(step, exp.Select):
         raise Unsupported(f"a step of {name} is one SELECT that reads {name}")
-    parts = ("group", "having", "distinct", "qualify", "order", "limit", "offset", "with_", "with", "windows")
+    parts = ("group", "having", "qualify", "order", "limit", "offset", "with_", "with", "windows")
     has_window = any(each.find(exp.Window) is not None for each in step.expressions)
     if any(step.args.get(each) for each in parts) or has_window or any(map(has_aggregate, step.expressions)):
-        raise wrong_query(
-            f"a step of {name} takes no GROUP BY, aggregates, window functions, DISTINCT, ORDER BY, LIMIT or WITH"
-        )
+        raise wrong_query(f"a step of {name} takes no GROUP BY, aggregates, window functions, ORDER BY, LIMIT or WITH")
     begin = step.args.get("from_") or step.args.get("from")
     joins = [*(begin.this.args.get("joins") or ()), *(step.args.get("joins") or ())] if begin is not None else []
     sources = [] if begin is None else [begin.this, *(join.this for join in joins)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,8 +67,7 @@ class QueryScope:
         base: In a query that groups rows, the scope of the rows; otherwise this scope.
         groups: In a query that groups rows, the values that a group has, by what `column_key` or the binder calls
             them; None in any other.
-        aliases: The query's own columns, by their folded names; None for a name that several have. With
-            ``aliases_first``, they hide those of FROM.
+        aliases: The query's own columns, by their folded names. With ``aliases_first``, they hide those of FROM.
         has_sets: Whether rows are in several groups, of ROLLUP, CUBE or GROUPING SETS.
         common, windows: What WITH and WINDOW name.
         held: Computed parts of an expression, by the names that stand for them in it.
@@ -89,7 +89,7 @@ class QueryScope:
         self.zone, self.now, self.outer = zone, now, outer
         self.base = self
         self.groups: Mapping[str, QueryColumn] | None = None
-        self.aliases: dict[str, QueryColumn | None] = {}
+        self.aliases: dict[str, QueryColumn] = {}
         self.aliases_first = False
         self.has_sets = False
         self.common: Mapping[str, Any] = {}
@@ -112,12 +112,10 @@ class QueryScope:
         return found
 
     def naming(self, columns: Sequence[QueryColumn], *, first: bool) -> QueryScope:
-        """The same with the query's own columns."""
+        """The same with the query's own columns, as far as each is the only one of its name."""
         found = self.copy()
-        for each in columns:
-            name = fold_name(each.name)
-            known = found.aliases.get(name, each)
-            found.aliases[name] = each if known is not None and known.text == each.text else None
+        names = Counter(fold_name(column.name) for column in columns)
+        found.aliases = {fold_name(each.name): each for each in columns if names[fold_name(each.name)] == 1}
         found.aliases_first = first
         return found
 
@@ -153,11 +151,8 @@ class QueryScope:
 
     def _own(self, path: Path) -> tuple[QueryColumn, Path] | None:
         alias = self.aliases.get(fold_name(path[0]))
-        if self.aliases_first and len(path) == 1:
-            if alias is not None:
-                return alias, ()
-            if fold_name(path[0]) in self.aliases and not self._is_by_letter(path[0]):
-                raise InvalidInputError(f"{path_text(path)} may be any of several columns of SELECT: rename them")
+        if alias is not None and self.aliases_first and len(path) == 1:
+            return alias, ()
         column, rest = None, path[1:]
         if len(path) > 1:
             named = [each.columns for each in self.relations if fold_name(each.alias) == fold_name(path[0])]
@@ -176,11 +171,6 @@ class QueryScope:
         if column is None:
             return None if alias is None else (alias, path[1:])
         return column, rest
-
-    def _is_by_letter(self, name: str) -> bool:
-        """Whether a table has several columns of the name that differ in case."""
-        columns = [column for column in self.visible() if fold_name(column.name) == fold_name(name)]
-        return len(columns) > 1 and all(column.is_by_letter for column in columns)
 
     def visible(self) -> Iterator[QueryColumn]:
         """All columns that need no table's name, in the order of ``*``."""

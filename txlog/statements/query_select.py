@@ -140,6 +140,11 @@ class SelectList:
         unknown = [name for name, named in found.items() if not named]
         if unknown:
             raise wrong_query(f"EXCEPT names {', '.join(sorted(unknown))}, which * does not have")
+        several = [name for name, named in found.items() if len(named) > 1]
+        if several:
+            raise wrong_query(
+                f"EXCEPT names {several[0]}, which may be one of several columns: list the columns you want"
+            )
         left_out = {column.text for named in found.values() for column in named}
         yield from ((column.name, column) for column in columns if column.text not in left_out)
 

@@ -25,7 +25,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.format.time_zones import offset_of
 from txlog.core.predicates._build import convert
-from txlog.core.predicates._operands import Make, constant, typed
+from txlog.core.predicates._operands import Make, arrays_alike, constant, typed
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
 from txlog.core.predicates.terms.zones import current_zone
@@ -74,9 +74,9 @@ def _array_insert(values: Expression, place: Expression, value: Expression) -> E
 
 
 def _arrays_overlap(one: Expression, other: Expression) -> Expression:
-    if _compared(one, "arrays_overlap").element != _compared(other, "arrays_overlap").element:
-        raise ValueError("arrays_overlap() takes arrays of one type: CAST their values")
-    return Call("arrays_overlap", (one, other), BOOLEAN)
+    operands = arrays_alike(one, other, "arrays_overlap")
+    _compared(operands[0], "arrays_overlap")
+    return Call("arrays_overlap", tuple(operands), BOOLEAN)
 
 
 def _arrays_zip(*arrays: Expression) -> Expression:

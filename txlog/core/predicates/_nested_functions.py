@@ -31,7 +31,7 @@ from txlog.core.format.schema import (
 )
 from txlog.core.predicates._build import call, convert, literal, struct_of
 from txlog.core.predicates._collection_functions import DAY_MICROSECONDS, times_between
-from txlog.core.predicates._operands import Make, constant, typed
+from txlog.core.predicates._operands import Make, arrays_alike, constant, typed
 from txlog.core.predicates.terms.predicate import resolve
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Reference, Value
 from txlog.core.predicates.terms.types import common_type, is_floating, is_integer, is_ordered
@@ -134,6 +134,8 @@ def _map_value(values: Expression, key: Expression) -> Expression:
 
 
 def _array_contains(values: Expression, wanted: Expression) -> Expression:
+    if isinstance(values.type, Array) and is_integer(values.type.element) and is_integer(wanted.type):
+        values, _ = arrays_alike(values, _array(wanted), "array_contains")
     if not isinstance(values.type, Array) or common_type(values.type.element, wanted.type) != values.type.element:
         raise ValueError(f"array_contains() takes an array and a value of its type, not {type_name(values.type)}")
     if wanted.type == VOID:
@@ -182,12 +184,7 @@ def _with_value(name: str) -> Make:
 
 def _of_arrays(name: str) -> Make:
     def make(one: Expression, other: Expression) -> Expression:
-        if not isinstance(one.type, Array) or not isinstance(other.type, Array):
-            raise ValueError(f"{name}() takes two arrays, not {type_name(one.type)} and {type_name(other.type)}")
-        kind = common_type(one.type, other.type)
-        if kind is None:
-            raise ValueError(f"{name}() takes arrays of one type: CAST their values")
-        return _of_array(name, lambda kind: Array(kind.element))(convert(one, kind), convert(other, kind))
+        return _of_array(name, lambda kind: Array(kind.element))(*arrays_alike(one, other, name))
 
     return make
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from txlog.core.format.schema import DATE, STRING, TIMES, TIMESTAMP, TIMESTAMPS, DataType, type_name
+from txlog.core.format.schema import DATE, STRING, TIMES, TIMESTAMP, TIMESTAMPS, VOID, Array, DataType, type_name
 from txlog.core.predicates._build import call, cast_to, convert
 from txlog.core.predicates.terms.tree import Expression, Value
+from txlog.core.predicates.terms.types import common_type, is_integer
 
 Make = Callable[..., Expression]
 
@@ -27,6 +28,17 @@ def constant(operand: Expression, kind: type, name: str) -> Any:
     if isinstance(operand, Value) and type(operand.value) is kind:
         return operand.value
     raise ValueError(f"{name}() takes a literal {'string' if kind is str else 'whole number'} here, not {operand}")
+
+
+def arrays_alike(one: Expression, other: Expression, name: str) -> list[Expression]:
+    """Two arrays as arrays of one type, which Spark finds for integers alone."""
+    if not isinstance(one.type, Array) or not isinstance(other.type, Array):
+        raise ValueError(f"{name}() takes two arrays, not {type_name(one.type)} and {type_name(other.type)}")
+    elements = one.type.element, other.type.element
+    kind = common_type(*elements) if all(map(is_integer, elements)) or VOID in elements else None
+    if kind is None and elements[0] != elements[1]:
+        raise ValueError(f"{name}() takes arrays of one type: CAST their values")
+    return [convert(each, Array(kind or elements[0])) for each in (one, other)]
 
 
 def day(value: Expression, name: str) -> Expression:
