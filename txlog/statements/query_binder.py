@@ -35,6 +35,7 @@ from txlog.core.format.schema import (
     fold_name,
     repeated_in_other_case,
     type_name,
+    types_in,
 )
 from txlog.core.format.time_zones import offset_of
 from txlog.core.predicates import (
@@ -275,6 +276,8 @@ class Binder:
         is_distinct = bool(node.args.get("distinct"))
         for kind in types if is_distinct or not isinstance(node, exp.Union) else ():
             as_group("", kind)  # refuses what cannot be compared
+            if any(isinstance(each, Map) for each in types_in(kind)):
+                raise wrong_query(f"{word} compares no maps: write map_entries()")
         texts = [self.converted(side, types, is_distinct=is_distinct) for side in sides]
         columns = tuple((name, kind) for (name, _), kind in zip(sides[0].columns, types, strict=True))
         whole = f"({texts[0]}) {word}{'' if is_distinct else ' ALL'} ({texts[1]})"
@@ -479,7 +482,7 @@ class Binder:
     def lateral_view(self, node: exp.Lateral, scope: QueryScope) -> str:
         takes(node, "this", "view", "outer", "alias")
         alias = node.args.get("alias")
-        if alias is None:
+        if alias is None or (alias.this is None and not alias.args.get("columns")):
             raise wrong_query("LATERAL VIEW needs a name for its rows: LATERAL VIEW explode(a) v AS x")
         names = [str(name.this) for name in (alias.args.get("columns") or ())]
         table = str(alias.this.this) if alias.this is not None else ""
