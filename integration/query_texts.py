@@ -1147,6 +1147,549 @@ row startswith(s, '')
 row exists(a, x -> x IS NULL)
 window count(*) OVER (ORDER BY l RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)
 row transform(a, (x, i) -> x * i)
+query SELECT count(*) FROM t WHERE NULL
+query SELECT count(*) FROM t WHERE (NULL)
+query SELECT count(*) FROM t WHERE coalesce(NULL, NULL)
+query SELECT count(*) FROM t WHERE NULL AND b
+query SELECT count(*) FROM t WHERE NOT NULL
+query SELECT count(*) FROM t WHERE CAST(NULL AS BOOLEAN)
+query SELECT count(*) FROM t WHERE if(true, NULL, NULL)
+query SELECT g, count(*) FROM t GROUP BY g HAVING NULL
+query SELECT count(*) FILTER (WHERE NULL) FROM t
+query SELECT count(*) FROM t x JOIN t y ON NULL
+query SELECT count(*) FROM t x LEFT JOIN t y ON NULL
+query SELECT id FROM t QUALIFY NULL
+query SELECT count(*) FROM t GROUP BY ()
+query SELECT g, count(*) FROM t GROUP BY g, ()
+query SELECT count(*) FROM t GROUP BY (g, b) ORDER BY 1
+query SELECT g, count(*) FROM t GROUP BY (g, b)
+query SELECT g, b, count(*) FROM t GROUP BY (g), (b) ORDER BY 1, 2
+query SELECT count(*) FROM t GROUP BY GROUPING SETS (())
+query SELECT g, count(*) FROM t GROUP BY GROUPING SETS ((g), ()) ORDER BY 1
+query SELECT g, c, count(*) FROM t GROUP BY ROLLUP(g, c) ORDER BY 1, 2, 3
+query SELECT g, c, count(*) FROM t GROUP BY ROLLUP(1, 2) ORDER BY 1, 2, 3
+query SELECT g, c, count(*) FROM t GROUP BY g, ROLLUP(c) ORDER BY 1, 2, 3
+query SELECT g, c, count(*), grouping(c) FROM t GROUP BY CUBE(g, c) ORDER BY 1, 2, 3, 4
+query SELECT g, c, grouping_id(g, c), sum(n) FROM t GROUP BY GROUPING SETS ((g, c), (g), ()) ORDER BY 1, 2, 3
+query SELECT g, c, count(*) FROM t GROUP BY g, c WITH ROLLUP ORDER BY 1, 2, 3
+query SELECT a FROM (SELECT 1 AS a, 2 AS A)
+query SELECT A FROM (SELECT 1 AS a, 2 AS A)
+query WITH q AS (SELECT id AS a, n AS A FROM t) SELECT q.a FROM q
+query SELECT * FROM (SELECT 1 AS a, 2 AS A)
+query SELECT q.* FROM (SELECT 1 AS a, 2 AS A) q
+query SELECT * EXCEPT (a) FROM (SELECT 1 AS a, 2 AS A)
+query SELECT 1 AS x1 FROM (SELECT 1 AS a, 2 AS A) WHERE A = 2
+query SELECT count(*) FROM (SELECT id AS a, n AS A FROM t) x JOIN (SELECT id AS a FROM t) y USING (a)
+query SELECT n FROM (SELECT n, n FROM t WHERE id = 3)
+query SELECT n, n FROM t WHERE id < 5 ORDER BY n, id
+query SELECT id, n AS id FROM t ORDER BY id
+query SELECT *, id + 1 AS id FROM t ORDER BY id LIMIT 1
+query SELECT id AS q, n AS q FROM t GROUP BY q, n ORDER BY 1, 2 LIMIT 3
+query SELECT * EXCEPT (id) FROM (SELECT id FROM t) a JOIN (SELECT id, n FROM t) b ON a.id = b.id ORDER BY n, b.id LIMIT 2
+query SELECT x.id FROM t x JOIN t y ON x.id = y.id WHERE id = 1
+query SELECT NOT b IS NULL FROM t WHERE id = 1
+query SELECT b IS NOT NULL FROM t WHERE id = 1
+query SELECT NOT (b IS NULL), NOT b IS NOT NULL, NOT NOT b IS NULL FROM t WHERE id = 1
+query SELECT NOT b IS TRUE, b IS NOT TRUE, NOT b IS NOT FALSE FROM t WHERE id = 1
+query SELECT NOT isnull(b), isnotnull(b), n + 1 IS NOT NULL FROM t WHERE id = 1
+query SELECT count(NOT b IS NULL), count_if(b IS NOT NULL) FROM t
+query SELECT b IS NOT NULL, count(*) FROM t GROUP BY NOT b IS NULL
+query SELECT isnotnull(b), count(*) FROM t GROUP BY b IS NOT NULL ORDER BY 1
+query SELECT b IS NOT NULL, count(*) FROM t GROUP BY b IS NOT NULL ORDER BY 1
+query SELECT NOT b IS NULL, count(*) FROM t GROUP BY NOT b IS NULL ORDER BY 1
+query SELECT id FROM t WHERE id < 3 UNION SELECT n FROM t WHERE n < 0 ORDER BY 1
+query SELECT id FROM t WHERE id < 3 UNION ALL SELECT l FROM t WHERE id < 2 ORDER BY id
+query SELECT n FROM t INTERSECT SELECT p FROM t ORDER BY 1
+query SELECT n FROM t INTERSECT ALL SELECT p FROM t ORDER BY 1
+query SELECT n FROM t EXCEPT ALL SELECT p FROM t ORDER BY n NULLS LAST
+query SELECT n FROM t MINUS SELECT p FROM t ORDER BY n DESC
+query SELECT m FROM t WHERE id < 4 UNION SELECT o FROM t WHERE id < 4 ORDER BY 1
+query SELECT m FROM t WHERE id < 4 UNION ALL SELECT d FROM t WHERE id < 4 ORDER BY 1
+query SELECT f FROM t WHERE id < 9 UNION SELECT d FROM t WHERE id < 9 ORDER BY 1
+query SELECT dt FROM t WHERE id < 4 UNION SELECT ts FROM t WHERE id < 4 ORDER BY 1
+query SELECT s FROM t WHERE id < 4 UNION ALL SELECT n FROM t WHERE id < 4 ORDER BY 1
+query SELECT NULL AS q UNION ALL SELECT 1 ORDER BY q
+query SELECT NULL UNION SELECT NULL
+query SELECT id, n FROM t WHERE id < 2 UNION ALL SELECT n, id FROM t WHERE id < 2 ORDER BY 1, 2
+query SELECT 1 AS q UNION ALL SELECT 2 UNION SELECT 2 ORDER BY q
+query SELECT 1 AS q UNION SELECT 2 UNION ALL SELECT 2 ORDER BY q
+query SELECT 1 AS q UNION ALL SELECT 2 INTERSECT SELECT 2 ORDER BY q
+query SELECT 1 AS q UNION SELECT 2 EXCEPT SELECT 1 ORDER BY q
+query (SELECT 1 AS q UNION SELECT 2) EXCEPT (SELECT 1) ORDER BY q
+query SELECT array(n) AS q FROM t WHERE id < 4 UNION ALL SELECT array(l) FROM t WHERE id < 4 ORDER BY q[0], 1
+query SELECT st FROM t WHERE id < 6 UNION SELECT st FROM t WHERE id < 6 ORDER BY st.x
+query SELECT b FROM t UNION SELECT c FROM t ORDER BY 1
+query SELECT b FROM t WHERE id = 0 UNION SELECT n FROM t WHERE id = 0
+query SELECT count(*) FROM (SELECT n FROM t UNION SELECT p FROM t) WHERE n > 1
+query SELECT id FROM t ORDER BY id LIMIT 2 UNION ALL SELECT 99
+query (SELECT id FROM t ORDER BY id LIMIT 2) UNION ALL (SELECT id FROM t ORDER BY id DESC LIMIT 2) ORDER BY id
+query SELECT id FROM t x WHERE EXISTS (SELECT 1 FROM t y WHERE y.p = x.n AND y.g = x.g) ORDER BY id
+query SELECT id FROM t x WHERE NOT EXISTS (SELECT 1 FROM t y WHERE y.p = x.n AND y.id > x.id) ORDER BY id
+query SELECT id FROM t x WHERE n > (SELECT avg(n) FROM t y WHERE y.g = x.g) ORDER BY id
+query SELECT id, (SELECT max(n) FROM t y WHERE y.g = x.g AND y.id < x.id) AS q FROM t x ORDER BY id
+query SELECT id, (SELECT count(*) FROM t y WHERE y.n = x.p) AS q FROM t x ORDER BY id
+query SELECT id, (SELECT count(*) + 1 FROM t y WHERE y.n = x.p) AS q FROM t x ORDER BY id
+query SELECT id, (SELECT sum(y.n) FROM t y WHERE y.g = x.g AND y.b) AS q FROM t x ORDER BY id
+query SELECT id FROM t WHERE n IN (SELECT p FROM t WHERE p < 3) AND p NOT IN (SELECT n FROM t WHERE n > 0) ORDER BY id
+query SELECT id FROM t WHERE n NOT IN (SELECT p FROM t) ORDER BY id
+query SELECT id FROM t WHERE (n, g) IN (SELECT p, g FROM t) ORDER BY id
+query SELECT id FROM t WHERE (n, g) NOT IN (SELECT p, g FROM t WHERE p IS NOT NULL AND g IS NOT NULL) ORDER BY id
+query SELECT id FROM t x WHERE n IN (SELECT y.p FROM t y WHERE y.g = x.g) ORDER BY id
+query SELECT id FROM t x WHERE n IN (SELECT y.p FROM t y WHERE y.g > x.g) OR id = 3 ORDER BY id
+query SELECT id, EXISTS (SELECT 1 FROM t y WHERE y.n = x.p) AS q FROM t x ORDER BY id
+query SELECT id, n IN (SELECT p FROM t y WHERE y.g = x.g) AS q FROM t x ORDER BY id
+query SELECT g, (SELECT max(id) FROM t) - max(id) AS q FROM t GROUP BY g ORDER BY g
+query SELECT g, count(*) FROM t GROUP BY g HAVING count(*) > (SELECT 5) ORDER BY g
+query SELECT id FROM t WHERE id = (SELECT min(id) FROM t WHERE n = (SELECT max(n) FROM t))
+query SELECT (SELECT id FROM t WHERE id = 99) AS q
+query SELECT (SELECT id FROM t) AS q
+query SELECT x.id FROM t x LEFT SEMI JOIN t y ON x.n = y.p AND y.id < 10 ORDER BY id
+query SELECT x.id FROM t x LEFT ANTI JOIN t y ON x.n = y.p ORDER BY id
+query SELECT x.id, y.id FROM t x FULL JOIN t y ON x.id = y.id + 40 ORDER BY 1 NULLS LAST, 2 NULLS LAST LIMIT 60
+query SELECT id, y.n FROM t x JOIN (SELECT id, n FROM t WHERE id < 3) y USING (id) ORDER BY id
+query SELECT id, x.n, y.n FROM t x FULL JOIN (SELECT id + 46 AS id, n FROM t) y USING (id) ORDER BY id LIMIT 100
+query SELECT count(*) FROM t x CROSS JOIN t y WHERE x.n = y.p
+query SELECT count(*) FROM t x, t y WHERE x.id = y.n
+query SELECT x.id, q.v FROM t x, LATERAL (SELECT x.n + 1 AS v) q WHERE x.id < 5 ORDER BY x.id
+query SELECT x.id, q.v FROM t x JOIN LATERAL (SELECT max(y.n) AS v FROM t y WHERE y.g = x.g) q ORDER BY x.id
+query SELECT x.id, q.v FROM t x LEFT JOIN LATERAL (SELECT y.n AS v FROM t y WHERE y.id = x.n) q ON true ORDER BY x.id
+query SELECT * FROM (SELECT g, c, n FROM t WHERE g < 3) PIVOT (sum(n) FOR c IN (true, false)) ORDER BY g
+query SELECT * FROM (SELECT g, c, n, id FROM t WHERE g < 3) PIVOT (sum(n) AS sn, count(id) AS ci FOR c IN (true AS yes, false AS no)) ORDER BY g
+query SELECT * FROM (SELECT g, n, p FROM t) PIVOT (max(p) FOR n IN (1, 2, 7)) ORDER BY g
+query SELECT * FROM (SELECT g, n, b, p FROM t) PIVOT (max(p) FOR (n, b) IN ((1, true), (2, false) AS q)) ORDER BY g
+query SELECT * FROM (SELECT g, t2, n FROM t) PIVOT (avg(n) FOR t2 IN ('a', 'b', '')) ORDER BY g
+query SELECT * FROM (SELECT g, dt, n FROM t) PIVOT (sum(n) FOR dt IN (DATE '1970-01-01', DATE '2024-02-29' AS leap)) ORDER BY g
+query SELECT * FROM (SELECT id, n, p FROM t WHERE id < 4) UNPIVOT (v FOR name IN (n, p)) ORDER BY id, name
+query SELECT * FROM (SELECT id, n, p FROM t WHERE id < 4) UNPIVOT INCLUDE NULLS (v FOR name IN (n AS first, p AS second)) ORDER BY id, name
+query SELECT * FROM (SELECT id, n, p, j, i FROM t WHERE id < 4) UNPIVOT ((v, w2) FOR name IN ((n, p) AS np, (j, i) AS ji)) ORDER BY id, name
+query SELECT * FROM (SELECT id, n, l FROM t WHERE id < 4) UNPIVOT (v FOR name IN (n, l)) ORDER BY id, name
+query SELECT * FROM (SELECT id, s, n FROM t WHERE id < 4) UNPIVOT (v FOR name IN (s, n)) ORDER BY id, name
+query SELECT id, x1 FROM t LATERAL VIEW explode(a) q AS x1 WHERE id < 12 ORDER BY id, x1 NULLS FIRST
+query SELECT id, x1 FROM t LATERAL VIEW OUTER explode(a) q AS x1 WHERE id < 12 ORDER BY id, x1 NULLS FIRST
+query SELECT id, p1, x1, y1 FROM t LATERAL VIEW posexplode(a) q AS p1, x1 LATERAL VIEW explode(`as`) r AS y1 WHERE id < 20 ORDER BY id, p1, y1 NULLS FIRST
+query SELECT id, k1, v1 FROM t LATERAL VIEW OUTER explode(mp) q AS k1, v1 WHERE id < 12 ORDER BY id, k1 NULLS FIRST
+query SELECT x1, count(*) FROM t LATERAL VIEW explode(a) q AS x1 GROUP BY x1 ORDER BY x1
+query SELECT id, x1 * 2 AS q FROM t LATERAL VIEW explode(transform(a, v -> v + 1)) z AS x1 WHERE id < 12 ORDER BY id, q NULLS FIRST
+query SELECT id, col FROM t LATERAL VIEW explode(array(n, p)) WHERE id < 4 ORDER BY id, col NULLS FIRST
+query SELECT id, explode(a) FROM t WHERE id < 12 ORDER BY id, col NULLS FIRST
+query SELECT id, posexplode_outer(a) AS (p1, v1) FROM t WHERE id < 12 ORDER BY id, p1
+query SELECT id, inline(array(struct(n, p), struct(p, n))) FROM t WHERE id < 3 ORDER BY id, n
+query SELECT stack(2, id, n, p) FROM t WHERE id < 3 ORDER BY 1 NULLS LAST, 2
+query SELECT explode(sequence(1, 3)) + 1
+query SELECT id, explode(split(s, ',')) AS w1 FROM t WHERE s LIKE '%,%' ORDER BY id, w1
+query SELECT sum(x1) FROM t LATERAL VIEW OUTER explode(a) q AS x1 GROUP BY g ORDER BY g
+query SELECT id, x1, sum(x1) OVER (PARTITION BY id ORDER BY p1) AS q FROM t LATERAL VIEW posexplode(a) z AS p1, x1 WHERE id < 12 ORDER BY id, p1
+query SELECT id, x2 FROM t LATERAL VIEW explode(a) q AS x1 LATERAL VIEW explode(sequence(0, x1)) r AS x2 WHERE id < 12 ORDER BY id, x1, x2
+window sum(n) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+window sum(m) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+window count(n) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING)
+window avg(n) OVER (PARTITION BY g ORDER BY p RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)
+window sum(id) OVER (PARTITION BY g ORDER BY p DESC RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)
+window sum(id) OVER (PARTITION BY g ORDER BY p NULLS LAST RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+window min(s) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+window max(d) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
+window first(n) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING)
+window last(n, true) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+window lag(n, 2, -1) OVER (PARTITION BY g ORDER BY id DESC)
+window lead(m, 1, 0) OVER (PARTITION BY g ORDER BY id)
+window lead(m, 1, 0.5) OVER (PARTITION BY g ORDER BY id)
+window lag(dt, 1, DATE '2000-01-01') OVER (ORDER BY id)
+window lag(ts - tu) OVER (PARTITION BY g ORDER BY id)
+window lead(ts - tu, 1, INTERVAL '0 00:00:00' DAY TO SECOND) OVER (PARTITION BY g ORDER BY id)
+window lag(dt - du, 1) OVER (PARTITION BY g ORDER BY id)
+window lag(dt - du, 1, INTERVAL 1 DAY) OVER (PARTITION BY g ORDER BY id)
+window lag(ts - tu, 1, INTERVAL 1 DAY) OVER (PARTITION BY g ORDER BY id)
+window lag(ts - tu, 1, NULL) OVER (PARTITION BY g ORDER BY id)
+window first_value(ts - tu) OVER (PARTITION BY g ORDER BY id)
+window nth_value(dt - du, 2) OVER (PARTITION BY g ORDER BY id)
+window percent_rank() OVER (PARTITION BY g ORDER BY n DESC)
+window dense_rank() OVER (ORDER BY n, p NULLS LAST)
+window row_number() OVER (PARTITION BY b, c ORDER BY id)
+window sum(sum(n)) OVER (PARTITION BY g)
+window stddev_pop(n) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)
+window count_if(n > 0) OVER (PARTITION BY g ORDER BY id)
+window max_by(n, id) OVER (PARTITION BY g)
+window sum(n) OVER (PARTITION BY g ORDER BY dt RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND INTERVAL 30 DAYS FOLLOWING)
+window n - lag(n) OVER (PARTITION BY g ORDER BY id) + 1
+window sum(n) OVER (PARTITION BY g) / count(*) OVER (PARTITION BY g)
+window rank() OVER (PARTITION BY g ORDER BY n NULLS FIRST, id DESC)
+row transform(a, (v, q) -> v * q)
+row filter(a, v -> v IS NOT NULL AND v > 1)
+row aggregate(a, CAST(0 AS BIGINT), (acc, v) -> acc + coalesce(v, 0))
+row aggregate(a, 0, (acc, v) -> acc + coalesce(v, 0), acc -> acc * 10)
+row reduce(filter(a, v -> v IS NOT NULL), '', (acc, v) -> concat(acc, v))
+row exists(`as`, v -> v LIKE 'a%')
+row forall(a, v -> v < p)
+row zip_with(a, `as`, (v, w1) -> concat(v, w1))
+row array_sort(a, (l1, r1) -> CASE WHEN l1 > r1 THEN -1 WHEN l1 < r1 THEN 1 ELSE 0 END)
+row map_filter(mp, (k1, v1) -> v1 > 1 OR k1 = 'a')
+row transform_values(mp, (k1, v1) -> coalesce(v1, 0) + n)
+row transform_keys(mp, (k1, v1) -> concat(k1, '_', v1))
+row map_zip_with(mp, mp, (k1, v1, v2) -> v1 + v2)
+row transform(sequence(1, 3), v -> v * n)
+row transform(a, v -> array(v, n))
+row flatten(transform(a, v -> array(v, v)))
+row array_join(transform(a, v -> coalesce(CAST(v AS STRING), 'x')), '-')
+row size(filter(`as`, v -> v != ''))
+row try_element_at(a, 9)
+row slice(a, 2, 2)
+row array_union(a, array(CAST(7 AS BIGINT)))
+row array_intersect(a, array(1L, 2L))
+row array_except(a, array(1.0, NULL))
+row arrays_overlap(a, array(1L))
+row array_contains(a, 1L)
+row array_position(a, 2)
+row array_max(a) - array_min(a)
+row sort_array(`as`, false)
+row reverse(a)
+row concat(a, array(9L))
+row map_concat(mp, map('z', 1))
+row map_keys(mp)[0]
+row map_from_arrays(array('x', 'y'), array(n, p))
+row map_entries(map('k', n))
+row CASE WHEN b THEN array(1) ELSE array(1L) END
+row CASE WHEN b THEN a ELSE array(1.5) END
+row CASE WHEN b THEN a ELSE array('x') END
+row if(b, array(d), array(n))
+row coalesce(a, array(l))
+row coalesce(a, array(dt))
+row CASE WHEN b THEN map('a', 1) ELSE map('a', 1.5) END
+row CASE WHEN b THEN mp ELSE map('q', l) END
+row CASE WHEN b THEN struct(n AS q) ELSE struct(l AS q) END
+row CASE WHEN b THEN struct(n AS q) ELSE struct(l AS r) END
+row if(b, array(array(n)), array(array(l, NULL)))
+row array(array(1), array(2L), array(NULL))
+row array(struct(1 AS q), struct(2.5 AS q))
+row if(b, array(dt), array(ts))
+row if(b, array(m), array(o))
+row if(b, array(f), array(l))
+row coalesce(array(NULL), a)
+row nullif(a, array(1))
+row a = array(1, 2, 3)
+row array(n, m, d)
+row array(1, 'a')
+row CASE WHEN n > 1 THEN 1 WHEN n < 0 THEN 2.5 ELSE 3L END
+row CASE WHEN n > 1 THEN y WHEN n < 0 THEN h END
+row CASE WHEN b THEN m WHEN c THEN w ELSE n END
+row CASE WHEN b THEN f ELSE l END
+row CASE WHEN b THEN dt WHEN c THEN tn END
+row CASE WHEN b THEN ts ELSE tn END
+row CASE WHEN b THEN s ELSE n END
+row CASE WHEN b THEN s ELSE dt END
+row CASE WHEN b THEN b ELSE n END
+row CASE WHEN b THEN x ELSE s END
+row CASE n WHEN 1 THEN 'a' WHEN 2L THEN 'b' WHEN 3.0 THEN 'c' ELSE NULL END
+row CASE t2 WHEN 'a' THEN 1 WHEN NULL THEN 2 ELSE 3 END
+row CASE WHEN b THEN NULL END
+row CASE WHEN b THEN 1 ELSE 'x' END
+row CASE WHEN b THEN INTERVAL 1 DAY ELSE ts - tu END
+row m - w
+row o % m
+row m + 1.005
+row m * 0.333333333333
+row w / 3
+row CAST(m AS DECIMAL(20, 10)) / CAST(o AS DECIMAL(20, 2))
+row round(o, 1)
+row floor(o, 1)
+row abs(m) + abs(o)
+row m IN (0.01, 1, 2.5)
+row m BETWEEN -1 AND o
+row greatest(m, o, n)
+row least(m, d)
+row nullif(m, 0)
+row coalesce(m, o, 0)
+row pmod(o, 3)
+row mod(m, 0.7)
+row CAST(o AS DECIMAL(5, 1))
+row TRY_CAST(w AS DECIMAL(12, 2))
+row CAST(o * 100 AS INT)
+row sign(m) * power(o, 2)
+row m / 0.3
+row 1 / m
+row 1.0 / 3 * 3
+row 12345678901234567890.12 + m
+row -m % 3
+group sum(m * o)
+group sum(o) / count(o)
+group sum(DISTINCT m)
+group avg(DISTINCT n)
+group max(m) - min(o)
+group sum(CASE WHEN b THEN m ELSE 0 END)
+group sum(if(n > 0, n, 0.5))
+group count(DISTINCT n, p)
+group count(DISTINCT CASE WHEN b THEN n END)
+group sort_array(collect_list(DISTINCT n))
+group max(struct(n, p))
+group min(a)
+group max_by(n, id)
+group stddev(m)
+group sum(try_divide(n, p))
+group listagg(t2, ';') WITHIN GROUP (ORDER BY id)
+group map_from_arrays(collect_list(id), collect_list(id))
+row char_length('😀é')
+row substring('😀日本x', 2, 2)
+row substr(s, 0, 2)
+row right('x😀', 1)
+row reverse('a😀b')
+row lpad('😀', 4, '日x')
+row rpad('日', 3, '😀')
+row instr('a😀b', 'b')
+row locate('本', '日本', 1)
+row position('x' IN '😀x')
+row translate(s, 'a日é', 'xy')
+row replace(s, 'é', 'e')
+row overlay(s PLACING 'ZZ' FROM 2)
+row overlay(s PLACING 'ZZ' FROM 2 FOR 0)
+row initcap('élan vital o''neil a-b')
+row upper('é日')
+row lower('ÀÉ')
+row ascii('😀')
+row chr(233)
+row split('a😀b😀c', '😀')
+row split_part('a😀b', '😀', 2)
+row concat_ws('😀', 'a', NULL, s)
+row repeat('é', 3)
+row trim('日' FROM '日本日')
+row ltrim('xy', s)
+row btrim(s, 'a ')
+row levenshtein(s, 'ab')
+row decode(encode(s, 'UTF-8'), 'UTF-8')
+row base64(encode(s, 'UTF-8'))
+row unbase64(base64(encode(s, 'UTF-8')))
+row regexp_replace(s, '[éa]', '<$0>')
+row regexp_extract('日本123', '([0-9]+)', 1)
+row regexp_instr(s, 'b')
+row regexp_extract_all(s, '([a-z])')
+row s RLIKE '^[A-Z]'
+row s RLIKE '\\d{2}'
+row s RLIKE 'a\\.b|\\s'
+row s RLIKE '日+'
+row s LIKE 'Ab\\%\\_'
+row s LIKE '%é%'
+row s LIKE 'a!_b' ESCAPE '!'
+row s LIKE '%/%/_' ESCAPE '/'
+row s NOT LIKE 'a%'
+row 'a\\b' LIKE 'a\\\\b'
+row 'a' LIKE 'a\\'
+row startswith(s, t2) OR endswith(s, t2)
+row s = 'é' OR s = 'e\u0301'
+row greatest(s, t2, 'é')
+row s || t2 || NULL
+row concat(n, ':', m, ':', d)
+row format_string('%s-%05d', s, n)
+row elt(2, s, t2)
+row find_in_set(t2, 'a,b,ab')
+row date_trunc('QUARTER', dt)
+row last_day(dt) - dt
+row next_day(dt, 'SU')
+row make_date(n + 2020, p, 1)
+row date_add(dt, n) > du
+row EXTRACT(YEAROFWEEK FROM dt)
+row date_part('DOW', dt)
+row ts BETWEEN tu AND tu + INTERVAL 1 DAY
+row CAST(ts AS DATE) = dt
+row ts > dt
+row CASE WHEN ts > tu THEN ts - tu END
+row timestampadd(MONTH, n, ts)
+row date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSS')
+row unix_timestamp(ts) - unix_timestamp(tu)
+row CAST(unix_micros(ts) AS DOUBLE) / 1e6
+query SELECT ts - tu AS q FROM t WHERE id < 3 UNION ALL SELECT dt - du FROM t WHERE id < 3
+query SELECT INTERVAL 1 DAY AS q UNION ALL SELECT INTERVAL 2 HOURS
+query SELECT INTERVAL 1 DAY AS q UNION ALL SELECT NULL
+query SELECT INTERVAL 1 MONTH AS q UNION ALL SELECT INTERVAL 2 HOURS
+query SELECT DISTINCT dt - du AS q FROM t WHERE id < 6 ORDER BY q
+query SELECT array(INTERVAL 1 DAY) AS q
+query SELECT INTERVAL '1' MONTH AS q
+query WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 99) SELECT count(*), max(n) FROM r
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 100) SELECT count(*), max(n) FROM r
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 101) SELECT count(*), max(n) FROM r
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 102) SELECT count(*), max(n) FROM r
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r
+query WITH RECURSIVE r AS (SELECT id, 0 AS up FROM t WHERE id < 2 UNION ALL SELECT t.id, r.up + 1 FROM t JOIN r ON t.id = r.id + 10) SELECT id, up FROM r ORDER BY id
+query WITH RECURSIVE r(id, path) AS (SELECT 1, 'a' UNION ALL SELECT id + 1, concat(path, '/', id) FROM r WHERE id < 4) SELECT * FROM r ORDER BY id
+query WITH RECURSIVE r(d1) AS (SELECT DATE '2024-02-27' UNION ALL SELECT d1 + 1 FROM r WHERE d1 < DATE '2024-03-02') SELECT * FROM r ORDER BY d1
+query WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1L FROM r WHERE n < 5) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT max(n) + 1 FROM r WHERE n < 5) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT DISTINCT n + 1 FROM r WHERE n < 5) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT x.n + 1 FROM r x JOIN r y ON x.n = y.n WHERE x.n < 5) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT r.n + 1 FROM t LEFT JOIN r ON t.id = r.n WHERE r.n < 5) SELECT * FROM r ORDER BY n
+query SELECT x0.id FROM t x0 WHERE EXISTS (SELECT 1 FROM t y0 WHERE y0.p = x0.n AND y0.g = x0.g) ORDER BY x0.id
+query SELECT id FROM t x0 WHERE NOT EXISTS (SELECT 1 FROM t y0 WHERE y0.p = x0.n AND y0.id > x0.id) ORDER BY id
+query SELECT id FROM t x0 WHERE n > (SELECT avg(n) FROM t y0 WHERE y0.g = x0.g) ORDER BY id
+query SELECT id, (SELECT max(n) FROM t y0 WHERE y0.g = x0.g AND y0.id < x0.id) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT count(*) FROM t y0 WHERE y0.n = x0.p) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT count(*) + 1 FROM t y0 WHERE y0.n = x0.p) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT count(y0.n) FROM t y0 WHERE y0.n = x0.p HAVING count(*) > 2) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT sum(y0.n) FROM t y0 WHERE y0.g = x0.g AND y0.b) AS q FROM t x0 ORDER BY id
+query SELECT id, coalesce((SELECT sum(y0.n) FROM t y0 WHERE y0.g = x0.id), 0) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT y0.n FROM t y0 WHERE y0.id = x0.p) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT y0.n FROM t y0 WHERE y0.g = x0.p) AS q FROM t x0 ORDER BY id
+query SELECT id FROM t x0 WHERE n IN (SELECT y0.p FROM t y0 WHERE y0.g = x0.g) ORDER BY id
+query SELECT id FROM t x0 WHERE n NOT IN (SELECT y0.p FROM t y0 WHERE y0.g = x0.g AND y0.p IS NOT NULL) ORDER BY id
+query SELECT id FROM t x0 WHERE n IN (SELECT y0.p FROM t y0 WHERE y0.g > x0.g) OR id = 3 ORDER BY id
+query SELECT id FROM t x0 WHERE EXISTS (SELECT 1 FROM t y0 WHERE y0.n = x0.p AND EXISTS (SELECT 1 FROM t z0 WHERE z0.id = y0.id + 1 AND z0.b)) ORDER BY id
+query SELECT id FROM t x0 WHERE EXISTS (SELECT max(y0.n) FROM t y0 WHERE y0.g = 99) ORDER BY id LIMIT 3
+query SELECT id FROM t x0 WHERE EXISTS (SELECT y0.g FROM t y0 WHERE y0.g = x0.g GROUP BY y0.g HAVING count(*) > 5) ORDER BY id LIMIT 3
+query SELECT id FROM t x0 WHERE EXISTS (SELECT 1 FROM t y0 WHERE y0.n = x0.p LIMIT 1) ORDER BY id
+query SELECT id, EXISTS (SELECT 1 FROM t y0 WHERE y0.n = x0.p) AS q FROM t x0 ORDER BY id
+query SELECT id, n IN (SELECT p FROM t y0 WHERE y0.g = x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id, CASE WHEN EXISTS (SELECT 1 FROM t y0 WHERE y0.n = x0.p) THEN 1 ELSE 0 END AS q FROM t x0 ORDER BY id
+query SELECT g, max((SELECT max(p) FROM t)) FROM t GROUP BY g ORDER BY g
+query SELECT g FROM t x0 GROUP BY g HAVING EXISTS (SELECT 1 FROM t y0 WHERE y0.p = x0.g) ORDER BY g
+query SELECT x0.id FROM t x0 LEFT SEMI JOIN t y0 ON x0.n = y0.p AND y0.id < 10 ORDER BY id
+query SELECT x0.id FROM t x0 LEFT ANTI JOIN t y0 ON x0.n = y0.p ORDER BY id
+query SELECT x0.id, y0.id FROM t x0 FULL JOIN t y0 ON x0.id = y0.id + 40 ORDER BY 1 NULLS LAST, 2 NULLS LAST LIMIT 60
+query SELECT x0.id, q.v FROM t x0, LATERAL (SELECT x0.n + 1 AS v) q WHERE x0.id < 5 ORDER BY x0.id
+query SELECT x0.id, q.v FROM t x0 JOIN LATERAL (SELECT max(y0.n) AS v FROM t y0 WHERE y0.g = x0.g) q ORDER BY x0.id
+query SELECT x0.id, q.v FROM t x0 LEFT JOIN LATERAL (SELECT y0.n AS v FROM t y0 WHERE y0.id = x0.n) q ON true ORDER BY x0.id
+query SELECT x0.id, y0.n FROM t x0 LEFT JOIN t y0 ON x0.n = y0.id AND x0.b ORDER BY 1, 2
+query SELECT x0.id, y0.n FROM t x0 RIGHT JOIN t y0 ON x0.n = y0.id WHERE y0.id < 9 ORDER BY 1 NULLS FIRST, 2
+query SELECT count(*) FROM t x0 JOIN t y0 ON x0.n <=> y0.p
+query SELECT count(*) FROM t x0 JOIN t y0 ON x0.m = y0.o
+query SELECT count(*) FROM t x0 JOIN t y0 ON x0.d = y0.e
+query SELECT count(*) FROM t x0 JOIN t y0 ON x0.f = y0.d
+query SELECT count(*) FROM t x0 JOIN t y0 ON x0.s = y0.t2
+query SELECT count(*) FROM t x0 NATURAL JOIN (SELECT id, n FROM t) y0
+query SELECT count(*) AS g, g FROM t GROUP BY g ORDER BY g
+query SELECT g AS q, count(*) AS q FROM t GROUP BY g ORDER BY q
+query SELECT id AS q, n AS q FROM t ORDER BY q LIMIT 1
+query SELECT id, x1 FROM t LATERAL VIEW explode(a) AS x1 WHERE id < 12 ORDER BY id, x1 NULLS FIRST
+query SELECT id, x1 FROM t LATERAL VIEW explode(a) v x1 WHERE id < 12 ORDER BY id, x1 NULLS FIRST
+query SELECT id, v.col FROM t LATERAL VIEW explode(a) v WHERE id < 12 ORDER BY id, col NULLS FIRST
+query SELECT id, v.k1 FROM t LATERAL VIEW explode(mp) v AS k1, v1 WHERE id < 12 ORDER BY id, k1
+query SELECT id, k1 FROM t LATERAL VIEW explode(map_keys(mp)) v AS k1 LATERAL VIEW OUTER explode(`as`) w AS k2 WHERE id < 12 ORDER BY id, k1, k2 NULLS FIRST
+query SELECT id, f1, f2 FROM t LATERAL VIEW json_tuple(js, 'a', 'b') v AS f1, f2 ORDER BY id
+query SELECT id, r1 FROM t LATERAL VIEW inline(array(struct(n AS r1))) v WHERE id < 4 ORDER BY id
+query SELECT * FROM (SELECT id, a FROM t WHERE id < 9) LATERAL VIEW posexplode(a) v ORDER BY id, pos
+query SELECT id, sum(x1) AS q FROM t LATERAL VIEW explode(a) v AS x1 GROUP BY id HAVING q > 1 ORDER BY id
+query SELECT g, c, count(*) FROM t GROUP BY GROUPING SETS (g, (g, c)) ORDER BY 1, 2 NULLS FIRST, 3
+query SELECT g, sum(n) AS q FROM t GROUP BY g HAVING sum(n) IS NOT NULL ORDER BY q DESC, g
+query SELECT g + 1 AS q, count(*) FROM t GROUP BY g + 1 ORDER BY g + 1
+query SELECT count(DISTINCT n), count(DISTINCT n, p), sum(DISTINCT p) FROM t
+query SELECT DISTINCT n, p FROM t WHERE id < 20 ORDER BY n, p
+query SELECT DISTINCT n FROM t ORDER BY n DESC NULLS FIRST LIMIT 3 OFFSET 1
+query SELECT n FROM t ORDER BY abs(n), n NULLS LAST LIMIT 5
+query SELECT id FROM t ORDER BY CASE WHEN b THEN 0 ELSE 1 END, id LIMIT 5
+query SELECT id, row_number() OVER (ORDER BY n, id) AS q FROM t QUALIFY q <= 3 ORDER BY q
+query SELECT id FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY id DESC) = 1 ORDER BY id
+query SELECT g, sum(count(*)) OVER (ORDER BY g) FROM t GROUP BY g ORDER BY g
+query SELECT id, n, sum(n) OVER w1, avg(n) OVER w1 FROM t WINDOW w1 AS (PARTITION BY g ORDER BY id) ORDER BY id
+query SELECT id, n AS q, q + 1 AS r, r * 2 AS s1 FROM t WHERE id < 4 ORDER BY id
+query SELECT * EXCEPT (a, `as`, mp, st) FROM t WHERE id = 3
+query SELECT x0.* EXCEPT (a, `as`, mp, st) FROM t x0 WHERE id = 3
+query SELECT st.* FROM t WHERE id < 4 ORDER BY x, y
+query SELECT st.x, st.y AS q FROM t WHERE st.x IS NOT NULL ORDER BY id LIMIT 4
+query VALUES (1, 'a'), (2, NULL) ORDER BY 1 DESC
+query SELECT * FROM VALUES (1, 1.5), (2L, 2) AS v(q, r) ORDER BY q
+query SELECT * FROM range(3) ORDER BY id
+query WITH q AS (SELECT id FROM t WHERE id < 3), r AS (SELECT id + 1 AS id FROM q) SELECT q.id, r.id FROM q JOIN r ON q.id = r.id ORDER BY 1
+query WITH q(k1) AS (SELECT id FROM t WHERE id < 3) SELECT k1 FROM q UNION SELECT k1 + 2 FROM q ORDER BY k1
+query WITH t AS (SELECT 1 AS id) SELECT id FROM t
+query SELECT 1 UNION ALL SELECT 2 ORDER BY 1 LIMIT 1
+query (SELECT 1 AS q) UNION ALL (SELECT 2 ORDER BY 1 LIMIT 1) ORDER BY q
+query SELECT 1 AS q LIMIT 1 UNION ALL SELECT 2
+query SELECT 1 AS q INTERSECT SELECT 1 UNION ALL SELECT 1
+query SELECT 1 AS q UNION ALL SELECT 1 EXCEPT ALL SELECT 1
+query SELECT dt FROM t WHERE id < 9 INTERSECT SELECT du FROM t ORDER BY 1
+query SELECT f FROM t INTERSECT SELECT CAST(d AS FLOAT) FROM t ORDER BY 1
+query SELECT d FROM t EXCEPT SELECT e FROM t ORDER BY 1
+query SELECT m FROM t INTERSECT SELECT o FROM t ORDER BY 1
+query SELECT t2 FROM t EXCEPT ALL SELECT s FROM t ORDER BY 1
+query SELECT x FROM t UNION SELECT x FROM t ORDER BY hex(x)
+query SELECT a FROM t UNION ALL SELECT `as` FROM t
+query SELECT mp FROM t UNION SELECT mp FROM t
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n, (SELECT max(n) FROM r) AS q FROM r ORDER BY n
+query WITH RECURSIVE r AS (SELECT 1 AS n, CAST(1.5 AS DECIMAL(10, 2)) AS m1 UNION ALL SELECT n + 1, CAST(m1 * 2 AS DECIMAL(10, 2)) FROM r WHERE n < 5) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + x1 FROM r LATERAL VIEW explode(array(1, 2)) v AS x1 WHERE n < 4) SELECT n, count(*) FROM r GROUP BY n ORDER BY n
+query WITH RECURSIVE r AS (SELECT id, n FROM t WHERE id = 1 UNION ALL SELECT t.id, t.n FROM r JOIN t USING (id) WHERE false) SELECT * FROM r
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3), q AS (SELECT n * 10 AS n FROM r) SELECT n FROM q UNION ALL SELECT n FROM r ORDER BY n
+query WITH RECURSIVE r AS (SELECT 'a' AS s1 UNION ALL SELECT s1 || 'b' FROM r WHERE length(s1) < 4) SELECT * FROM r ORDER BY s1
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT r.n + 1 FROM r LEFT JOIN t ON r.n = t.id AND t.id = 2 WHERE r.n < 4) SELECT * FROM r ORDER BY n
+query WITH RECURSIVE r AS (SELECT CAST(NULL AS INT) AS n UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT * FROM r
+query WITH RECURSIVE r AS (SELECT id FROM t WHERE id > 99 UNION ALL SELECT id + 1 FROM r) SELECT * FROM r
+query WITH RECURSIVE r AS (SELECT id, 1 AS lv FROM t WHERE id = 0 UNION ALL SELECT t.id, lv + 1 FROM t, r WHERE t.id = r.id + 7) SELECT * FROM r ORDER BY lv
+query WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r x0 LEFT JOIN r y0 ON x0.n = y0.n + 1 ORDER BY 1
+row array_contains(a, 1.0)
+row array_contains(array(1L, 2L), n)
+row arrays_overlap(a, array(1.0))
+row array_union(a, array(NULL))
+row array_intersect(`as`, array(1))
+row array_union(array(n, p), array(y, h))
+row array_except(array(l), a)
+row array_append(a, 1L)
+row array_append(a, y)
+row array_position(a, 1L)
+row array_remove(a, 1L)
+row element_at(mp, 'a') + 1L
+row map_concat(mp, map('z', 1L))
+row if(b, a, array(NULL))
+row coalesce(st, struct(1L AS x, 'q' AS y))
+row if(b, st, struct(1 AS X, 'q' AS Y))
+row if(b, struct(n, s), struct(l, t2))
+row CASE WHEN b THEN map(n, m) ELSE map(l, o) END
+row greatest(n, l, 1.5)
+row array(a, array(1L))
+row array(y, h, i, l)
+row array(f, d)
+row array(m, o, n)
+row array(dt, ts)
+row map('a', n, 'b', l)
+row map('a', n, 'b', 1.5)
+row named_struct('q', if(b, array(n), array(l)))
+row transform(if(b, a, array(1L)), v -> v + 1)
+row size(coalesce(a, array(1.5)))
+row if(b, a, array(1L))[0]
+row in_x IN (1)
+row n IN (1, NULL, 2)
+row (n, p) IN ((1, 2), (NULL, 3))
+row NOT (n = 1 OR p = 2)
+row n BETWEEN p AND 3
+row n NOT BETWEEN 0 AND p
+row n <> p OR n IS NULL
+row b OR NULL
+row NOT b IS NULL
+row NOT n IN (1, 2)
+row NOT s LIKE 'a%'
+row NOT n BETWEEN 1 AND 2
+row NOT b AND c
+row b = NOT c
+row NOT exists(a, v -> v > 1)
+row n = 1 IS NULL
+row (n = 1) IS NOT NULL
+row n + 1 IS NULL
+row b IS NOT DISTINCT FROM c
+row NOT b IS DISTINCT FROM c
+row b <=> NULL IS NULL
+row nvl2(n, 1, 2L)
+row nullif(n, 1.0)
+row decode(n, 1, 'a', 2, 'b')
+row sign(n) || s
+row cast(m as string) || cast(d as string)
+row substring(s, n, p)
+row lpad(s, p, t2)
+row regexp_replace(s, '(\\w)(\\d)', '$2$1')
+row regexp_extract(s, '(a)|(b)', 2)
+row s RLIKE t2
+row s LIKE '%\\_%'
+row s LIKE '\\%'
+row s LIKE '%' ESCAPE '%'
+row '' LIKE ''
+row NULL LIKE 'a'
+row s ILIKE '%ΑΣ%'
+row upper(t2) || lower(t2)
+row hex(encode(s, 'UTF-8')) = hex(s)
+row length(reverse(s)) = length(s)
+row substr('😀😀', 2)
+row substring('a😀b' FROM 2 FOR 1)
+row position('😀', 'a😀')
+row rpad('😀', 2, 'ab')
+row translate('😀x', '😀', NULL)
+row concat_ws(',', array(s, t2), s)
+row split(s, ' ', 2)
+row from_json(js, 'a STRING').a
 """.replace("<offset>", "X" * 3)
 """One in a line, behind its kind."""
 

@@ -7,13 +7,14 @@ after as many as Spark takes by default.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sqlglot import exp
 
 from txlog.core.format.schema import fold_name, type_name
 from txlog.statements.duckdb_expressions import raised
-from txlog.statements.query_scope import QueryRows, QueryScope
+from txlog.statements.query_pivot import ReadsQueries
+from txlog.statements.query_scope import QueryRows
 from txlog.statements.query_tree import Unsupported, has_aggregate, with_names, without_parentheses, wrong_query
 
 _Common = Mapping[str, tuple[str, QueryRows]]
@@ -21,14 +22,6 @@ _STEPS_MAX = 100
 """``spark.sql.cteRecursionLevelLimit``."""
 _SIDES = {"LEFT": "right", "FULL": "either", "RIGHT": "left", "SEMI": "right", "ANTI": "right"}
 """On which side of a join Spark refuses the query itself."""
-
-
-class ReadsQueries(Protocol):
-    """What reads queries: `query_binder` has it."""
-
-    def query(self, node: Any, outer: QueryScope | None, common: _Common) -> QueryRows: ...
-
-    def alias(self) -> str: ...
 
 
 def names_itself(node: exp.CTE) -> bool:

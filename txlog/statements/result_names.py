@@ -445,6 +445,7 @@ def _time(text: str, kind: DataType) -> str:
 
 
 _WRITERS: dict[str, Callable[[_Namer, Any], str]] = {
+    "Alias": lambda namer, node: f"{namer.name(node.this)} AS {node.alias}",
     "Anonymous": _Namer.function,
     "Between": lambda namer, node: (
         f"between({namer.name(node.this)}, {namer.listed([node.args['low'], node.args['high']])})"
