@@ -256,6 +256,13 @@ def test_a_clone_of_a_clone_reads_the_first_table(source: Table) -> None:
     assert all("://" not in name for name in deep.snapshot().files()["path"].to_pylist())
 
 
+def test_a_copy_of_a_shallow_clone_has_a_folder_for_each_partition(source: Table) -> None:
+    deep = cloned(cloned(source, "shallow", shallow=True), "deep")
+    folders = {os.path.dirname(path) for path in data_files(deep) if path.endswith(".parquet")}
+    assert folders == {"p=a b%2F%25", "p=%C3%BC"}
+    assert ids(deep) == ids(source)
+
+
 @pytest.mark.parametrize("prefix", [None, "3"], ids=["at the root", "in random folders"])
 @pytest.mark.parametrize("by_link", [False, True], ids=["by its name", "by a link"])
 def test_a_clone_that_comes_back_to_the_first_table_names_its_files_as_the_table_did(

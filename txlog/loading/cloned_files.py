@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.deletion_vector_bytes import descriptor_in, vector_file_name
-from txlog.core.format.paths import DataPath, canonical_path, encode_path, readable_path, resolve_data_path, stored_path
+from txlog.core.format.paths import (
+    DataPath,
+    canonical_path,
+    encode_path,
+    partition_directory,
+    readable_path,
+    resolve_data_path,
+    stored_path,
+)
 from txlog.core.util import cached_property, pattern
 from txlog.loading.copy_files import FileCopy
 
@@ -115,7 +123,10 @@ class Copies:
         digest = self._digest(canonical_path(add.path), add.size, add.modification_time)
         known = self._live.get(digest)
         if known is None:
-            path = self._path(stored_path(self._uri, at), digest, add.size, keeps_folder=at.is_relative)
+            source = stored_path(self._uri, at)
+            # Polars takes partition values from folders, so a file from elsewhere has those of its partition too.
+            folder = source.rpartition("/")[0] if at.is_relative else partition_directory(add.partition_values)
+            path = self._path(source, digest, add.size, folder)
             return _as_new(replace(add, path=encode_path(path), deletion_vector=self._vector(add, None)))
         kept = _as_new(replace(add, path=known.path, modification_time=known.modification_time))
         return replace(
@@ -125,16 +136,16 @@ class Copies:
             default_row_commit_version=known.default_row_commit_version,
         )
 
-    def _path(self, source: str, digest: str, size_bytes: int, *, keeps_folder: bool) -> str:
-        """The path of the copy, which is there already or will be."""
+    def _path(self, source: str, digest: str, size_bytes: int, folder: str) -> str:
+        """The path of the copy, which is there already or will be, in the folder."""
         left = self._there.get(digest)
         if left is not None and left[1] == size_bytes:
             self.found.add(left[0])
             return left[0]
-        folder, _, name = source.rpartition("/")
+        name = source.rpartition("/")[2]
         ending = ".".join(part for part in name.split(".")[1:] if part.isascii() and part.isalnum()) or "parquet"
         copy = f"clone-{digest}-{self._suffix}.{ending}"
-        path = f"{folder}/{copy}" if folder and keeps_folder else copy
+        path = f"{folder}/{copy}" if folder else copy
         self.wanted[path] = FileCopy(source, path, size_bytes)
         return path
 
