@@ -165,6 +165,22 @@ def test_each_reader_does_with_each_feature_what_the_pages_say(name: str, tmp_pa
     assert table.snapshot().to_arrow().to_pylist() == rows.slice(1).to_pylist()
 
 
+@pytest.mark.parametrize("value", ["a", "a b", "50%", "ü"])
+def test_polars_shows_deleted_rows_of_the_partitions_that_the_page_warns_of(value: str, tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id int, p string", ["p"], {"delta.enableDeletionVectors": "true"})
+    table.append(pa.table({"id": pa.array([1, 2], pa.int32()), "p": [value] * 2}))
+    table.delete("id = 2")
+    assert CALLS["scan_delta"](table.uri)["id"].to_pylist() == ([1] if value == "a" else [1, 2])
+    assert CALLS["QueryBuilder"](table.uri)["id"].to_pylist() == [1]
+    assert table.to_lazy().collect()["id"].to_list() == [1]
+
+
+def test_polars_finds_no_file_below_a_folder_with_a_space(tmp_path: Path) -> None:
+    txlog.write(tmp_path / "a b" / "t", pa.table({"id": [1]}))
+    with pytest.raises(FileNotFoundError):
+        pl.scan_delta(tmp_path / "a b" / "t").collect()
+
+
 def test_the_pages_name_the_versions_of_the_readers_that_were_tried() -> None:
     lines = (ROOT / "docs" / "read.md").read_text().splitlines()
     head = next(line for line in lines if line.startswith("| turned on in the table"))
