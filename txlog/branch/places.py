@@ -3,6 +3,11 @@
 In: locations, and paths as the two logs have them. Out: the location of a branch, ``<table>/_branches/<name>``, and
 each file's path in the other log. Every engine's vacuum takes a folder that begins with ``_`` for hidden: neither a
 vacuum of the table nor one of a branch lists the files of the other. Pure. PROTOCOL.md, "Add File and Remove File".
+
+A branch names the table's files by ``file:/data/t/a.parquet``, or as ``s3://b/t/a.parquet``. ``../../a.parquet`` helps
+DuckDB on a disk and Polars in a bucket, but Spark's ``VACUUM ... LITE`` takes such a file for the branch's own, and
+deletes it if it is forced. ``/data/t/a.parquet`` helps DuckDB alone; Spark removes it by another spelling, and then
+deltalake and DuckDB show the rows twice.
 """
 
 from __future__ import annotations
