@@ -107,6 +107,15 @@ def test_each_reader_does_with_a_branch_what_the_page_says(place: S3Location) ->
     assert {call: outcome(READERS[call], place, branch.uri, [*range(7)]) for call in READERS} == said()
 
 
+@pytest.mark.hunt(part="clones")
+def test_each_reader_does_the_same_with_a_shallow_clone(place: S3Location) -> None:
+    branch = branch_of(place, {})
+    branch.publish()
+    table = txlog.Table.open(place.uri, storage_options=place.storage_options)
+    clone = table.clone(f"{place.uri}-clone", shallow=True)
+    assert {call: outcome(READERS[call], place, clone.uri, [*range(7)]) for call in READERS} == said()
+
+
 def test_each_reader_reads_what_the_page_gives_it_instead(place: S3Location) -> None:
     branch = branch_of(place, VECTORS)
     left = [0, 1, 2, 4, 5, 6]

@@ -69,6 +69,21 @@ def test_spark_reads_changes_and_vacuums_a_branch_and_reads_what_is_published(
 
 
 @pytest.mark.hunt(part="spark")
+@pytest.mark.parametrize("how", ["lite", "full"])
+def test_a_forced_vacuum_of_a_branch_by_spark_keeps_the_files_of_the_table(
+    how: str, delta: SparkSession, tmp_path: Path
+) -> None:
+    table = txlog.Table.create(tmp_path / "the table", "id bigint, p string", ["p"])
+    table.append(rows_of(*range(10)))
+    branch = table.branch("b")
+    delta.sql(f"delete from delta.`{branch.uri}` where id in (5, 6)")
+    delta.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    delta.sql(f"vacuum delta.`{branch.uri}` {how} retain 0 hours")
+    assert ids(table) == [*range(10)]
+    assert ids(branch) == [0, 1, 2, 3, 4, 7, 8, 9]
+
+
+@pytest.mark.hunt(part="spark")
 @pytest.mark.parametrize("is_rebased", [False, True], ids=["published", "rebased"])
 def test_spark_reads_a_branch_whose_table_spark_defined_anew(
     is_rebased: bool, delta: SparkSession, read_delta: Read, tmp_path: Path
