@@ -14,7 +14,7 @@ import pytest
 
 from txlog.core import points
 
-__all__ = ["hide", "install"]
+__all__ = ["hide", "install", "spoil"]
 
 
 def install(
@@ -58,6 +58,12 @@ def hide(monkeypatch: pytest.MonkeyPatch, *hidden: str) -> None:
         return importlib.metadata.EntryPoints([each for each in entries if f"{each.group}:{each.name}" not in hidden])
 
     monkeypatch.setattr(importlib.metadata, "entry_points", left)
+    _read_again(monkeypatch)
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    """Until the test ends, this module of an installed package cannot be imported."""
+    monkeypatch.setitem(sys.modules, module, None)
     _read_again(monkeypatch)
 
 

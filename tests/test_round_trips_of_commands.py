@@ -118,7 +118,8 @@ def test_the_parts_of_a_checkpoint_are_read_at_the_same_time() -> None:
 
 
 def test_the_sidecars_of_a_checkpoint_are_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_columns, "_group_rows", lambda files: 2)
+    monkeypatch.setattr(checkpoint_columns, "ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr(checkpoint_columns, "ROW_GROUP_ROWS_MIN", 2)
     bucket = Bucket(10, properties={"delta.checkpointPolicy": "v2"})
     without_checksums(bucket)
     assert len([name for name in bucket.log.objects if name.startswith("_sidecars/")]) >= 4

@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -138,12 +140,13 @@ def test_an_interrupted_append_leaves_nothing_and_says_so_in_one_line(
     pq.write_table(pa.table({"id": range(200_000)}), rows)
     before = sorted(Path(table).rglob("*"))
 
-    def interrupted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        if batch.column("id")[0].as_py():
-            raise KeyboardInterrupt
-        return batch
+    read = pq.ParquetFile.iter_batches
 
-    monkeypatch.setattr("txlog.loading.data_files._lined_up", interrupted)
+    def interrupted(*asked: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        yield next(read(*asked, **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", interrupted)
     done = CliRunner().invoke(app, ["append", table, str(rows), *(["--json"] if as_json else [])])
     assert done.exit_code == 130
     assert sorted(Path(table).rglob("*")) == before

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pyiceberg.catalog
 import pytest
 from pyiceberg.utils.config import Config
 
 from txlog import Table
 from txlog.core.versions import OpenTable
 from txlog.errors import StorageError
-from txlog.iceberg import catalog, catalog_follow
-from txlog.iceberg.catalog import move_entry
+from txlog.iceberg import catalog_follow
+from txlog.iceberg.catalog import import_client, move_entry
 from txlog.iceberg.catalog_follow import follow
 from txlog.iceberg.exporter import place_of
 from txlog.iceberg.metadata_folder import MetadataFolder
@@ -94,7 +95,7 @@ def test_an_entry_that_another_exporter_moved_on_in_between_ends_at_the_newest_m
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs = Catalog()
-    monkeypatch.setattr(catalog, "_opened", lambda name: catalog._Entry(theirs, name, ("sales", "orders")))
+    monkeypatch.setattr(pyiceberg.catalog, "load_catalog", lambda name: theirs)
     table = created({})
     theirs.location = table.export_iceberg().metadata_location
     table.append(ROW)
@@ -121,13 +122,14 @@ def test_an_entry_is_moved_though_the_interpreter_starts_no_thread_any_more(monk
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     theirs = Catalog()
-    monkeypatch.setattr(catalog, "_opened", lambda name: catalog._Entry(theirs, name, ("sales", "orders")))
+    monkeypatch.setattr(pyiceberg.catalog, "load_catalog", lambda name: theirs)
     table = created({})
     theirs.location = table.export_iceberg().metadata_location
     table.append(ROW)
     second = table.export_iceberg().metadata_location
     store = table._open_table.store
     assert store.iceberg is not None
+    import_client("a.sales.orders")  # as a handle does before
     monkeypatch.setattr(threading.Thread, "start", refuse)
     follow("a.sales.orders", second, MetadataFolder(store.iceberg, place_of(store.uri)))
     assert theirs.location == second
@@ -152,7 +154,7 @@ def test_an_export_that_waited_for_an_earlier_move_moves_the_entry_to_its_own_me
 ) -> None:
     """The earlier one found the entry as it wanted it, so it did not look for newer metadata."""
     theirs = Slow()
-    monkeypatch.setattr(catalog, "_opened", lambda name: catalog._Entry(theirs, name, ("sales", "orders")))
+    monkeypatch.setattr(pyiceberg.catalog, "load_catalog", lambda name: theirs)
     table = created({})
     store = table._open_table.store
     assert store.iceberg is not None

@@ -94,7 +94,7 @@ def test_an_exploration_parses_each_commit_once_and_leaves_no_trace(monkeypatch:
 
 
 def test_an_exploration_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exploration, "_TOLD_EVERY_S", 0.0)
+    monkeypatch.setattr(exploration, "TOLD_EVERY_S", 0.0)
     told: list[int] = []
     explore_random("any", any_story, seed=3, schedules=4, tell=lambda report: told.append(report.schedules))
     assert told == [1, 2, 3, 4]

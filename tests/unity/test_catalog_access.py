@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,24 +84,21 @@ def test_a_reader_without_the_right_to_write_reads(server: UnityServer) -> None:
     assert txlog.Catalog(server.uri, token="reader").table(NAME).to_arrow().num_rows == 1
 
 
-def test_only_a_user_who_may_not_write_gets_credentials_to_read(
-    server: UnityServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_user_who_may_not_write_gets_credentials_to_read(server: UnityServer) -> None:
     """A token that expires between two requests is no reason to settle for less: the next one gets all."""
     asked: list[str] = []
     answers = {"READ_WRITE": (401, "NotAuthorizedException"), "READ": (200, "")}
-    whole = server._answered
 
-    def answered(method: str, path: str, query: dict[str, str], *rest: Any) -> tuple[int, Any]:
+    def answered(method: str, path: str, query: Mapping[str, str]) -> tuple[int, Any] | None:
         if not path.endswith("/credentials"):
-            return whole(method, path, query, *rest)
+            return None
         asked.append(query["operation"])
         status, kind = answers[query["operation"]]
         given = {"prefix": "s3://bucket/t", "expiration-time-ms": ambient.now_ms() + HOUR_MS, "config": {}}
         refusal = {"error": {"message": "no", "type": kind, "code": status}}
         return status, {"storage-credentials": [given]} if status == 200 else refusal
 
-    monkeypatch.setattr(server, "_answered", answered)
+    server.switches.answer = answered
     client = UnityClient(server.uri, SECRET)
     provider = VendedCredentials(client, FullTableName(*NAME.split(".")), server.table(NAME)["uuid"], "s3://bucket/t")
     with pytest.raises(AccessError):
@@ -144,10 +141,8 @@ def test_a_request_that_got_no_answer_is_repeated_only_if_it_reads(server: Unity
             assert (raised.value.was_sent, asked) == (True, ["POST"])
 
 
-def test_an_answer_that_cannot_be_understood_is_not_asked_for_all_day(
-    server: UnityServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_answered", lambda *_: (200, {"metadata": 7}))
+def test_an_answer_that_cannot_be_understood_is_not_asked_for_all_day(server: UnityServer) -> None:
+    server.switches.answer = lambda *_: (200, {"metadata": 7})
     table_path, client = FullTableName(*NAME.split(".")).path, UnityClient(server.uri, SECRET)
     asked = len(server.requests)
     with pytest.raises(StorageError, match="cannot be understood"):
@@ -203,31 +198,28 @@ def test_a_job_of_twelve_hours_always_has_credentials_with_time_left(server: Uni
     assert len(asked) == 15
 
 
-def test_of_several_credentials_the_nearest_folder_above_the_table_counts(
-    server: UnityServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def given(*_: object) -> dict[str, object]:
+def test_of_several_credentials_the_nearest_folder_above_the_table_counts(server: UnityServer) -> None:
+    def given(method: str, path: str, query: Mapping[str, str]) -> tuple[int, Any] | None:
+        if not path.endswith("/credentials"):
+            return None
         prefixes = ("s3://bucket", "s3://bucket/sales", "s3://bucket/sales/tab", "s3://bucket/sales/table2")
-        return {
-            "storage-credentials": [
-                {"prefix": each, "expiration-time-ms": ambient.now_ms() + HOUR_MS, "config": {"s3.access-key-id": each}}
-                for each in prefixes
-            ]
-        }
+        found = [
+            {"prefix": each, "expiration-time-ms": ambient.now_ms() + HOUR_MS, "config": {"s3.access-key-id": each}}
+            for each in prefixes
+        ]
+        return 200, {"storage-credentials": found}
 
-    monkeypatch.setattr(server, "_credentials", given)
+    server.switches.answer = given
     client, name = UnityClient(server.uri, SECRET), FullTableName(*NAME.split("."))
     provider = VendedCredentials(client, name, server.table(NAME)["uuid"], "s3://bucket/sales/table")
     assert provider()["access_key_id"] == "s3://bucket/sales"
 
 
-def test_a_token_that_the_server_repeats_is_not_in_the_error(
-    server: UnityServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_the_server_repeats_is_not_in_the_error(server: UnityServer) -> None:
     def answered(*_: object) -> tuple[int, dict[str, object]]:
         return 403, {"error_code": "PERMISSION_DENIED", "message": f"{SECRET} may not list"}
 
-    monkeypatch.setattr(server, "_answered", answered)
+    server.switches.answer = answered
     with pytest.raises(AccessError, match="may not list") as raised:
         txlog.Catalog(server.uri, token=SECRET).tables("main.s")
     assert SECRET not in str(raised.value)

@@ -16,10 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 import txlog
-from tests.packages import hide
+from tests.packages import hide, spoil
 from txlog import variant
 from txlog.cli.app import app
-from txlog.core.format import type_support
 from txlog.core.reading import Rows
 from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.variant.encoding import encode
@@ -508,21 +507,11 @@ def test_metadata_of_another_version_are_refused(version: int, table: txlog.Tabl
         table.append(numbered(column))
 
 
-class _Unusable:
-    """An installed package of types that cannot be used here."""
-
-    def names(self) -> list[str]:
-        return ["variant"]
-
-    def get(self, name: str) -> Any:
-        raise UnsupportedFeatureError("a table with variants needs a newer package", features=("variantType",))
-
-
 def test_where_the_package_of_a_type_cannot_be_used_no_file_of_a_table_with_it_is_opened(
     table: txlog.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in files_of(table):
         Path(path).unlink()
-    monkeypatch.setattr(type_support, "_point", _Unusable)
-    with pytest.raises(UnsupportedFeatureError, match="needs a newer package"):
+    spoil(monkeypatch, "txlog.variant.type_support")
+    with pytest.raises(UnsupportedFeatureError, match=r"of the package txlog-delta cannot be loaded"):
         txlog.Table.open(table.uri).to_arrow()

@@ -62,6 +62,8 @@ class Switches(msgspec.Struct):
             before each answer. The database that real servers begin with writes every 500 ms.
         now_ms: The server's clock.
         cut: What goes wrong with a request.
+        answer: Called with the method, the path and the query of a request. What it returns is the status and the body
+            of the answer; None: the server answers as it would.
     """
 
     repeats: Literal["accepted", "0.6.0", "refused"] = "accepted"
@@ -73,6 +75,7 @@ class Switches(msgspec.Struct):
     sync_ms: int = 0
     now_ms: Callable[[], int] = ambient.now_ms
     cut: Cut | None = None
+    answer: Callable[[str, str, Mapping[str, str]], tuple[int, Any] | None] | None = None
 
 
 class _Server(ThreadingHTTPServer):
@@ -181,7 +184,9 @@ class UnityServer:
         if fault == "before":
             request.close_connection = True
             return
-        status, answer = self._answered(method, parts.path, query, body, request.headers.get("Authorization"), fault)
+        token, settled = request.headers.get("Authorization"), self.switches.answer
+        other = None if settled is None else settled(method, parts.path, query)
+        status, answer = other or self._answered(method, parts.path, query, body, token, fault)
         if fault == "after":
             request.close_connection = True
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pytest
 import txlog
 from txlog.core.changes.tasks.operations import _numbered_keys as numbered_keys
 from txlog.core.changes.tasks.operations import _upsert_source as upsert_source
-from txlog.core.format.arrow import spill
 from txlog.core.row_rules import _keys as keys_of_writer
 from txlog.errors import InvalidInputError
 
@@ -33,13 +33,13 @@ def many_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def spilled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """A limit of a hundred bytes; how many sources were stored in a file, of which every test must have some."""
     written: list[int] = []
-    store = spill._spilled
+    make = tempfile.mkstemp
 
-    def counted(*given: Any) -> pa.Table:
+    def counted(**options: Any) -> Any:
         written.append(1)
-        return store(*given)
+        return make(**options)
 
-    monkeypatch.setattr(spill, "_spilled", counted)
+    monkeypatch.setattr(tempfile, "mkstemp", counted)
     monkeypatch.setattr(upsert_source, "MEMORY_MAX_BYTES", 100)
     yield written
     assert written

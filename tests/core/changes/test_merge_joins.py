@@ -39,6 +39,8 @@ TARGET = pa.schema(
 SOURCE = pa.schema([("r", pa.int32()), *[field for field in TARGET if field.name != "n"]])
 CHANGED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 PROPERTIES = [{}, {"delta.enableDeletionVectors": "true"}, {"delta.enableDeletionVectors": "true", **CHANGED}]
+POOLS: list[pa.MemoryPool] = []
+"""Pools that tests measure stay: what a thread has got from one of them may be given back after its test."""
 JOINS = {
     "t.k = s.k": None,
     "t.k <=> s.k": "t.k is not distinct from s.k",
@@ -249,6 +251,7 @@ def test_a_nested_loop_holds_some_pairs_at_a_time(tmp_path: Path) -> None:
     source = pa.table({"id": range(5_000), "v": [1] * 5_000})
     merge = table.merge(source, "(target.id + source.id) % 10000 = 9999").when_matched_update_all()
     usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    POOLS.append(pool)
     tracemalloc.start()
     pa.set_memory_pool(pool)
     try:

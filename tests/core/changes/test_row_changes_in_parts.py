@@ -54,6 +54,7 @@ from txlog.core.format.schema import from_arrow
 from txlog.core.reading import DeletionVectorReader
 from txlog.core.store import PutOutcome, RetryPolicy, TableStore
 from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.writing import TaskIdentity
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.table import Table
@@ -635,10 +636,10 @@ def test_a_change_that_fails_before_its_put_leaves_no_file(monkeypatch: pytest.M
     world.handle().append(table_of(ROWS))
     before = set(world.files.objects)
 
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise txlog.StorageError("the log is gone")
 
-    monkeypatch.setattr(DistributedTasks, "_counted", fail)
+    monkeypatch.setattr(ProposalBuilder, "build", fail)
     with pytest.raises(txlog.StorageError, match="the log is gone"):
         upsert([(1, "a", 5), (9, "b", 5)], is_small=False).run(world, None)
     assert set(world.files.objects) == before

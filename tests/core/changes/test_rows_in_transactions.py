@@ -12,6 +12,8 @@ import pytest
 
 import txlog
 from txlog.audit.verify import verify_table
+from txlog.core.changes.tasks import FileReader
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.errors import InvalidInputError
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -111,7 +113,7 @@ def test_a_change_that_fails_before_its_commit_leaves_no_file(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError("the machine is on fire")
 
-    monkeypatch.setattr("txlog.core.changes.plan._change.ProposalBuilder.build", broken)
+    monkeypatch.setattr(ProposalBuilder, "build", broken)
     with pytest.raises(OSError, match="on fire"):
         call(table)
     assert (table.snapshot().version, files_of(table)) == (1, before)
@@ -149,7 +151,7 @@ def test_a_look_up_that_fails_waits_for_the_source_and_leaves_no_file(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError("the machine is on fire")
 
-    monkeypatch.setattr("txlog.core.changes.tasks._file_rows.FileReader.whole", broken)
+    monkeypatch.setattr(FileReader, "whole", broken)
     with pytest.raises(OSError, match="on fire"):
         table.upsert(rows((1, 0), (9, 0)), ["id"])
     assert (table.snapshot().version, files_of(table)) == (1, before)

@@ -90,18 +90,14 @@ def test_many_files_get_ids_in_several_commits(tmp_path: Path, monkeypatch: pyte
 def test_an_interrupted_change_resumes_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
     monkeypatch.setattr(row_tracking, "FILES", 2)
-    real, calls = row_tracking._without_ids, []
 
-    def interrupted(*args: Any) -> Any:
-        calls.append(args)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(*args)
+    class Interrupting(txlog.CommitHooks):
+        def on_commit(self, table: str, result: txlog.WriteResult) -> None:
+            if operations(txlog.Table.open(table))[-1] == "ROW TRACKING BACKFILL":
+                raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(row_tracking, "_without_ids", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            table.set_properties(ON)
+    with pytest.raises(KeyboardInterrupt):
+        Table.open(table.uri, hooks=Interrupting()).set_properties(ON)
     assert "delta.enableRowTracking" not in Table.open(table.uri).snapshot().properties
     table.append(rows(99))
     Table.open(table.uri).set_properties(ON)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from txlog.audit.verify import verify_table
-from txlog.core.operations import _repair as command
 from txlog.core.store._local_store import LocalFileStore
-from txlog.errors import ConcurrentDeleteDeleteError, InvalidInputError, NotFoundError, StorageError
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, StorageError
 from txlog.table import Table
+from txlog.testing.faults import StoreCall, with_faults
 
 
 def of_three_files(tmp_path: Path) -> Table:
@@ -145,22 +145,24 @@ def test_a_file_of_a_clones_source_that_is_gone_is_removed_from_the_clone(table:
         table.to_arrow()
 
 
-def overtaking(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], times: int) -> None:
-    """Another commit comes first, after the repair has looked."""
-    removed, left = command._removed, [times]
+def overtaken(table: Table, act: Callable[[], object], times: int = 1) -> Table:
+    """A handle whose puts come after what others do, so often."""
+    left = [times]
 
-    def later(*arguments: Any) -> Any:
-        if left[0]:
-            left[0] -= 1
-            act()
-        return removed(*arguments)
+    def after_others(put: Callable[..., object], *commit: object) -> object:
+        act()
+        return put(*commit)
 
-    monkeypatch.setattr(command, "_removed", later)
+    def step(call: StoreCall) -> Callable[..., object] | None:
+        if call.operation != "put_if_absent" or not left[0]:
+            return None
+        left[0] -= 1
+        return after_others
+
+    return with_faults(table, step)
 
 
-def test_a_repair_looks_again_when_another_commit_removed_the_file(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repair_looks_again_when_another_commit_removed_the_file(table: Table) -> None:
     for number in (0, 10):
         path_of(table, number).unlink()
     other = Table.open(table.uri)
@@ -170,25 +172,27 @@ def test_a_repair_looks_again_when_another_commit_removed_the_file(
         with other.transaction() as txn:
             txn.remove(first)
 
-    overtaking(monkeypatch, removes, 1)
-    assert len(table.repair(remove=True).files) == 1
+    assert len(overtaken(table, removes).repair(remove=True).files) == 1
     assert ids(table) == [20, 21, 22, 23]
 
 
-def test_appends_of_others_do_not_disturb_a_repair(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_appends_of_others_do_not_disturb_a_repair(table: Table) -> None:
     path_of(table, 10).unlink()
     other = Table.open(table.uri)
-    overtaking(monkeypatch, lambda: other.append(pa.table({"id": [60], "p": ["a b"]})), 1)
-    table.repair(remove=True)
+    overtaken(table, lambda: other.append(pa.table({"id": [60], "p": ["a b"]}))).repair(remove=True)
     assert ids(table) == [0, 1, 2, 20, 21, 22, 23, 60]
 
 
-def test_a_conflict_that_does_not_end_is_raised(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    path_of(table, 10).unlink()
+def test_a_conflict_that_does_not_end_is_raised(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, p bigint", ["p"])
+    table.append(pa.table({"id": range(12), "p": range(12)}))
+    other, left = Table.open(table.uri), table.files()["path"].to_pylist()[1:]
+    for path in left:
+        (tmp_path / "t" / path).unlink()
 
-    def conflicts(*_: Any) -> Any:
-        raise ConcurrentDeleteDeleteError("again")
+    def removes() -> None:
+        with other.transaction() as txn:
+            txn.remove(left.pop())
 
-    monkeypatch.setattr(command, "_removed", conflicts)
-    with pytest.raises(ConcurrentDeleteDeleteError):
-        table.repair(remove=True)
+    with pytest.raises(ConflictError):
+        overtaken(table, removes, times=len(left)).repair(remove=True)

@@ -233,9 +233,7 @@ def test_a_carrier_that_stands_still_does_not_block_who_it_carries(
         _until(lambda: len(machine.answers) == 2)
         return real(name, body)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(MachineCommitQueue, "_limits", lambda self: (commit_queue.FAR_WAIT_MAX_S, 60))
     monkeypatch.setattr(commit_queue, "FAR_PAUSE_MAX_S", 0.01)
-    monkeypatch.setattr(commit_queue, "_passed_by_until_s", {})
     looks = _Impatient(monkeypatch)
     machine.meet(lambda *given: (looks.begin(), stand_still(*given))[1])
     machine.require_answers(0, 1, 2)

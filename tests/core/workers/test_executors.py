@@ -20,7 +20,9 @@ from txlog.core.changes.plan import _distributed_tasks as parts_module
 from txlog.core.maintenance import _optimize as optimize_module
 from txlog.core.store import open_store
 from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.workers._executor import ExecutorWorkers
+from txlog.core.writing import UnsentFiles
 from txlog.testing.memory_store import memory_table_store
 
 
@@ -263,11 +265,11 @@ def test_a_driver_that_dies_before_its_commit_leaves_one_groups_files(
     class Dies(BaseException):
         pass
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Dies
 
-    monkeypatch.setattr("txlog.core.writing._unsent_files.UnsentFiles.discard", lambda self: None)  # nobody tidies up
-    monkeypatch.setattr("txlog.core.maintenance._compaction.Compaction.execute", die)
+    monkeypatch.setattr(UnsentFiles, "discard", lambda self: None)  # nobody tidies up
+    monkeypatch.setattr(ProposalBuilder, "build", die)
     with pytest.raises(Dies):
         table.optimize(target_file_size=target, workers=processes)
     monkeypatch.undo()

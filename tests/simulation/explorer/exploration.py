@@ -31,7 +31,7 @@ Make = Callable[[Choices], Scenario]
 """A scenario, or a family of them from which the first choices pick one."""
 
 _SHRINKING_S = 20.0
-_TOLD_EVERY_S = 60.0
+TOLD_EVERY_S = 60.0
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 
@@ -176,7 +176,7 @@ def explore_random(
         if report.failure:
             return report
         number += 1
-        if tell is not None and report.seconds >= told_s + _TOLD_EVERY_S:
+        if tell is not None and report.seconds >= told_s + TOLD_EVERY_S:
             told_s = report.seconds
             tell(report)
     return report

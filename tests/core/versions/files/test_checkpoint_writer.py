@@ -115,7 +115,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _make_small(setattr: Callable[..., None]) -> None:
-    setattr(checkpoint_columns, "_group_rows", lambda files: 8)
+    setattr(checkpoint_columns, "ROW_GROUP_ROWS", 8)
+    setattr(checkpoint_columns, "ROW_GROUP_ROWS_MIN", 8)
     setattr(checkpoint_v2, "ROW_GROUP_ROWS", 8)
 
 

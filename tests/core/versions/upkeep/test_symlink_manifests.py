@@ -12,11 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 import txlog
 from txlog.audit.verify import verify_table
 from txlog.core.store import open_store
-from txlog.core.versions.upkeep._symlink_manifests import SymlinkManifests
+from txlog.core.versions import OpenTable, open_table_of
+from txlog.testing.faults import Fault, FaultyFileStore
 from txlog.testing.faulty_s3 import FaultyS3, Request
 
 KEY = "delta.compatibility.symlinkFormatManifest.enabled"
@@ -89,18 +91,21 @@ def test_readers_by_manifest_see_each_commit(tmp_path: Path, partition_by: list[
     assert by_manifest(table) == ids(table), "a vacuum deletes nothing that a manifest names, nor a manifest"
 
 
+def replacing(table: txlog.Table, step: Fault | Callable[..., Any]) -> txlog.Table:
+    """A handle of the table that replaces files in this way."""
+    store = open_table_of(table).store
+    files = FaultyFileStore(store.files, lambda call: step if call.operation == "replace" else None)
+    return txlog.Table(OpenTable(replace(store, files=files)))
+
+
 def test_what_a_killed_writer_or_one_that_knows_no_manifests_left_undone_is_done_by_the_next_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = txlog.Table.create(tmp_path / "t", pa.schema({"i": pa.int64(), "p": pa.string()}), ["p"], ON)
     table.append(pa.table({"i": [1], "p": ["a"]}))
-
-    def fail(*_: Any) -> None:
-        raise txlog.StorageError("the disk is full")
-
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "txlog"):
-        patch.setattr(SymlinkManifests, "_show", fail)
-        assert table.append(pa.table({"i": [2], "p": ["b"]})).version == 2
+    failing = replacing(table, Fault("refused"))
+    with caplog.at_level(logging.WARNING, "txlog"):
+        assert failing.append(pa.table({"i": [2], "p": ["b"]})).version == 2
     assert "manifests of its newest version were not written" in caplog.text
     assert by_manifest(table) == [1]
     (finding,) = table.verify().findings
@@ -110,21 +115,18 @@ def test_what_a_killed_writer_or_one_that_knows_no_manifests_left_undone_is_done
     assert table.verify().findings == ()
 
 
-def test_a_slow_writer_of_an_older_version_does_not_leave_its_manifests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_writer_of_an_older_version_does_not_leave_its_manifests(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", pa.schema({"i": pa.int64()}), properties=ON)
     table.append(pa.table({"i": [1]}))
-    show, first, done = SymlinkManifests._show, threading.Event(), threading.Event()
+    first, done = threading.Event(), threading.Event()
 
-    def slow(self: SymlinkManifests, state: Any, shown: int | None) -> int:
-        if state.version == 2 and not first.is_set():
+    def slow(real: Callable[[str], object], name: str) -> object:
+        if not first.is_set():
             first.set()
             assert done.wait(30)
-        return show(self, state, shown)
+        return real(name)
 
-    monkeypatch.setattr(SymlinkManifests, "_show", slow)
-    writer = threading.Thread(target=lambda: table.append(pa.table({"i": [2]})))
+    writer = threading.Thread(target=lambda: replacing(table, slow).append(pa.table({"i": [2]})))
     writer.start()
     assert first.wait(30)
     other = txlog.Table.open(table.uri)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from txlog.core.util import Apply
 
 ROW_GROUP_ROWS = 65_536
+ROW_GROUP_ROWS_MIN = 1024
 _ROW_GROUP_BYTES = 128 << 20
 _DICTIONARY_LEAVES = [
     "add.partitionValues.key_value.key",
@@ -129,7 +130,7 @@ def _group_rows(files: pa.Table) -> int:
     """
     row_bytes = files.nbytes // max(1, files.num_rows)
     fitting: int = _ROW_GROUP_BYTES // max(1, row_bytes)
-    return max(1024, min(ROW_GROUP_ROWS, fitting))
+    return max(ROW_GROUP_ROWS_MIN, min(ROW_GROUP_ROWS, fitting))
 
 
 def _all_false(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
