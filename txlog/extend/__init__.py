@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
     from txlog.core.versions.decisions.state import TableState
     from txlog.core.wording import Word, in_python, spelled
-    from txlog.core.writing import Changelog, ChangeWriter, SinkModeOf
+    from txlog.core.writing import BadRow, Changelog, ChangeWriter, SinkModeOf
 else:
     from txlog.core.util import face
 
@@ -68,13 +68,14 @@ else:
         versions.decisions.state: TableState
         versions.upkeep._post_commit: FollowsCommits MakesFollower
         wording: Word in_python spelled
-        writing: ChangeWriter Changelog SinkModeOf
+        writing: BadRow ChangeWriter Changelog SinkModeOf
         """,
         of="txlog.core",
     )
 
 __all__ = [
     "Background",
+    "BadRow",
     "BoundEngine",
     "CatalogScheme",
     "ChangeWriter",

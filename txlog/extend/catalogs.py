@@ -24,17 +24,20 @@ if TYPE_CHECKING:
     from txlog.core.parallel import new_lock
     from txlog.core.store import (
         Attempt,
+        FileStore,
         FolderVersions,
         Fork,
         LogCapabilities,
         LogStore,
         ObjectMeta,
+        OutputFile,
         PutOutcome,
         RepairedForks,
         RetryPolicy,
         RoundTrip,
         TableStore,
         VersionFile,
+        VersionLog,
         environment_secrets,
         last_answer,
         open_store,
@@ -54,8 +57,9 @@ else:
         core.catalogs: CatalogScheme TableCatalog TablePlace Token delete_table_files name_parts name_text open_catalog
             require_no_token
         core.parallel: new_lock
-        core.store: Attempt FolderVersions Fork LogCapabilities LogStore RepairedForks ObjectMeta PutOutcome RetryPolicy
-            RoundTrip TableStore VersionFile environment_secrets last_answer open_store redact sendable unanswered
+        core.store: Attempt FileStore FolderVersions Fork LogCapabilities LogStore ObjectMeta OutputFile PutOutcome
+            RepairedForks RetryPolicy RoundTrip TableStore VersionFile VersionLog environment_secrets last_answer
+            open_store redact sendable unanswered
         core.util: how_to_install invalid logger
         core.wording: advice argument setting
         """,
@@ -65,11 +69,13 @@ else:
 __all__ = [
     "Attempt",
     "CatalogScheme",
+    "FileStore",
     "FolderVersions",
     "Fork",
     "LogCapabilities",
     "LogStore",
     "ObjectMeta",
+    "OutputFile",
     "PutOutcome",
     "RepairedForks",
     "RetryPolicy",
@@ -79,6 +85,7 @@ __all__ = [
     "TableStore",
     "Token",
     "VersionFile",
+    "VersionLog",
     "advice",
     "ambient",
     "argument",

@@ -1,8 +1,8 @@
 """What a merge engine that a package brings needs: what it derives from, the rows that it merges, and their options.
 
-In: nothing. Out: names of ``txlog.changelog``. An engine derives from `MergeEngine`, is declared under its name in the
-group ``txlog.merge_engines``, and gives `MergeEngine.column`, or `MergeEngine.merged` if it does not merge column by
-column. Names load on first use.
+In: nothing. Out: names of ``txlog.changelog``, and `type_name`, which tells the types of columns. An engine derives
+from `MergeEngine`, is declared under its name in the group ``txlog.merge_engines``, and gives `MergeEngine.column`, or
+`MergeEngine.merged` if it does not merge column by column. Names load on first use.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from txlog.changelog.merge_engines.options import EngineOptions
     from txlog.changelog.merge_engines.runs import Runs, ranks
     from txlog.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+    from txlog.core.format.schema import type_name
 else:
     from txlog.core.util import face
 
     __getattr__, __dir__ = face(
         __name__,
         """
-        merge_engines.engine: MergeEngine Merged RowOrder
-        merge_engines.keyed_rows: KeyedRows
-        merge_engines.merged_keys: KeyRuns
-        merge_engines.options: EngineOptions
-        merge_engines.runs: Runs ranks
-        row_kinds: DELETE INSERT UPDATE_AFTER UPDATE_BEFORE RowKinds
+        changelog.merge_engines.engine: MergeEngine Merged RowOrder
+        changelog.merge_engines.keyed_rows: KeyedRows
+        changelog.merge_engines.merged_keys: KeyRuns
+        changelog.merge_engines.options: EngineOptions
+        changelog.merge_engines.runs: Runs ranks
+        changelog.row_kinds: DELETE INSERT UPDATE_AFTER UPDATE_BEFORE RowKinds
+        core.format.schema: type_name
         """,
-        of="txlog.changelog",
+        of="txlog",
     )
 
 __all__ = [
@@ -46,4 +48,5 @@ __all__ = [
     "RowOrder",
     "Runs",
     "ranks",
+    "type_name",
 ]

@@ -40,7 +40,7 @@ class TypeSupport(Protocol):
     """What a package does with the values of one type. It runs in tasks, and touches no log.
 
     ``advice`` says how to make values that `conversion` takes. ``functions`` are its functions in SQL, by their names
-    in lower case: ``txlog.core.predicates._package_functions.PackageFunction``.
+    in lower case, each a ``txlog.extend.PackageFunction``.
     """
 
     advice: str
@@ -50,7 +50,7 @@ class TypeSupport(Protocol):
         """How arrays of this type become the type's Arrow form, of equal length; None if they cannot. ``column`` is for
         errors.
 
-        The function raises ``txlog.core.writing._convert.BadRow`` for a value that the type does not have.
+        The function raises ``txlog.extend.BadRow`` for a value that the type does not have.
         """
 
     def from_file(self, array: pa.Array) -> pa.Array | None:

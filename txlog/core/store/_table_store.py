@@ -18,10 +18,10 @@ class TableStore(msgspec.Struct, frozen=True):
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.
 
     ``log`` is the log's folder. To get a version, ask `versions`: it need not be a file in that folder.
-    ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.
-    ``named_versions`` has them in the folder ``VERSIONS``; None on stores where versions cannot be named.
-    ``iceberg`` has them in the folder ``ICEBERG``; None on stores where Iceberg metadata cannot be exported.
-    ``waiting`` has them in the folder ``WAITING``; None on stores whose commit queue all writers share.
+    ``staging`` has the guarantees of a log, in the folder ``_txlog/staging``; None on stores where sinks cannot stage.
+    ``named_versions`` has them in ``_txlog/versions``; None on stores where versions cannot be named.
+    ``iceberg`` has them in ``_iceberg/metadata``; None on stores where Iceberg metadata cannot be exported.
+    ``waiting`` has them in ``_txlog/waiting``; None on stores whose commit queue all writers share.
     ``commit_queue`` is where the table's writers queue before they commit.
     ``owner`` decides which commit becomes a version; None: whoever creates the next file in the folder.
     ``address`` is a location and options without secrets by which any process finds the table with its owner; None:
