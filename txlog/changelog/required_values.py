@@ -3,7 +3,7 @@
 In: rows, which may lack columns, and which rows are new. Out: the same, or an error with the column and the row.
 Deleted rows need only their keys, so NOT NULL does not apply to all rows. A value that a change does not have is not
 null: a database leaves out what an update did not touch, by leaving out the column or with a placeholder
-(``unavailable_values``).
+(``_unavailable_values``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tombstones: deleted keys with their sequence, so an older row that arrives later does not bring them back.
 
 In: deletes. Out: the rows of data files whose rows are all dead from the start, by a deletion vector
-(``tombstone_files``). Readers never see such a row. A key lookup reads dead rows anyway, so every txlog writer finds
+(``_tombstone_files``). Readers never see such a row. A key lookup reads dead rows anyway, so every txlog writer finds
 it, on any version and after any lost race. OPTIMIZE joins the files, and drops tombstones older than
 ``txlog.tombstone-retention``; other engines' compaction drops them all.
 """

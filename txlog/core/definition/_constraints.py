@@ -1,7 +1,7 @@
 """Adds a CHECK constraint to a table, or drops one, as Spark's ALTER TABLE ... ADD CONSTRAINT does.
 
 In: an open table, a name and a condition. Out: a commit of the table's definition. All rows of the table are checked
-first (``checked_definition``). PROTOCOL.md, "CHECK Constraints".
+first (``_checked_definition``). PROTOCOL.md, "CHECK Constraints".
 """
 
 from __future__ import annotations

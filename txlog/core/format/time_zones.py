@@ -152,15 +152,6 @@ def instants(
     return moved
 
 
-def offset_of_first(clock: datetime.datetime, zone: str) -> int | None:
-    """How many seconds clocks in the zone are ahead of UTC at the first of two instants at which they show this time;
-    None for a time that they do not show twice."""
-    shown = np.array([(clock - _EPOCH.replace(tzinfo=None)) // datetime.timedelta(seconds=1)])
-    before, after = (int(offsets(shown + near, zone)[0]) for near in (-_NEAR_S, _NEAR_S))
-    is_twice = before > after and all(int(offsets(shown - offset, zone)[0]) == offset for offset in (before, after))
-    return before if is_twice else None
-
-
 def full_name(zone: str) -> str:
     """What a name of three letters stands for, and any other name itself."""
     return _SHORT.get(zone, zone)

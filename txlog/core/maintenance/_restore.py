@@ -2,8 +2,8 @@
 
 In: an open table and `RestoreOptions`. Out: a `RestoreResult`. Files that only the older version has are added again,
 files that only the newest one has are removed, by path and deletion vector. Definition and clustering come from the
-older version (`restored_definition`). It reads and writes only the log, and change files if files with deletion vectors
-come or go while the change data feed is on.
+older version (`_restored_definition`). It reads and writes only the log, and change files if files with deletion
+vectors come or go while the change data feed is on.
 
 A file that comes back must still exist, and stay. Restore refuses a file that was removed longer ago than the retention
 less an hour, because any engine's vacuum may delete it, and a file that a running vacuum may have planned to delete. A

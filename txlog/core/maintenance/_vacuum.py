@@ -6,7 +6,7 @@ not among the `NeededFiles`. The steps, in order:
 1. Plan: find the files that must stay, and list all files (or take them from an inventory or the log); the rest will be
    deleted.
 2. Commit VACUUM START, even if nothing is to be deleted, as Spark does: history shows that the vacuum ran. The commit's
-   time shows whether this machine's clock is right, and restores look for this commit (`vacuums_under_way`).
+   time shows whether this machine's clock is right, and restores look for this commit (`_vacuums_under_way`).
 3. Delete in rounds of a thousand files per worker. Before each round, look up what was committed or staged since: a
    file that a restore, a recovery or ``add_files`` brought back stays. Restores check their files again after their
    commit, so one of the two sees the other.

@@ -1,7 +1,7 @@
 """What a write removed and added, and how history describes it.
 
 In: the files that an overwrite removed, and those that it wrote. Out: metrics for the caller and for ``commitInfo``.
-Every write has them; ``replaced_files`` is only for overwrites.
+Every write has them; ``_replaced_files`` is only for overwrites.
 """
 
 from __future__ import annotations

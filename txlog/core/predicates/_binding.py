@@ -1,6 +1,6 @@
 """What users pass as a value or a condition, bound to a table's columns.
 
-In: what ``unbound`` builds, a literal, or a ``pyarrow.compute.Expression``; and what it may name. Out: bound
+In: what ``_unbound`` builds, a literal, or a ``pyarrow.compute.Expression``; and what it may name. Out: bound
 expressions of ``tree`` and ``predicate``. Only SQL text needs the SQL parser, which imports slowly.
 """
 

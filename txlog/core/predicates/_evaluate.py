@@ -1,6 +1,6 @@
 """Evaluation: the value of a bound expression for each row of a batch, computed with Arrow's kernels.
 
-In: a bound tree and batches of one or two sides. Out: arrays. The kernels of each function are in ``kernels`` and
+In: a bound tree and batches of one or two sides. Out: arrays. The kernels of each function are in ``_kernels`` and
 ``casts``. This module adds what SQL requires: AND, OR, CASE and COALESCE compute an operand that can fail only for the
 rows that need it, so ``b != 0 AND a / b > 1`` is safe.
 """

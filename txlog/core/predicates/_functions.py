@@ -1,7 +1,7 @@
 """The SQL functions on which Spark and pyarrow agree: their names, arguments and result types.
 
 In: a name and bound arguments. Out: a bound expression. Other functions are refused, because their results depend on
-the engine or the time; the error names them. ``kernels`` computes each function with Arrow.
+the engine or the time; the error names them. ``_kernels`` computes each function with Arrow.
 """
 
 from __future__ import annotations

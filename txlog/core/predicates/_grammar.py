@@ -1,6 +1,6 @@
 """The grammar of conditions, values and queries: Spark's, in which function calls stay as they are written.
 
-In: text, for sqlglot to parse with one of these dialects. Out: sqlglot's tree, which `sql_reader` binds.
+In: text, for sqlglot to parse with one of these dialects. Out: sqlglot's tree, which `_sql_reader` binds.
 """
 
 from __future__ import annotations

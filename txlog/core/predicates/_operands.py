@@ -57,7 +57,7 @@ def instant(value: Expression, name: str) -> Expression:
 
 
 def of_types(name: str, types: Sequence[DataType], result: DataType = STRING) -> Make:
-    """Builds the function with this name in ``kernels``, whose operands have exactly these types."""
+    """Builds the function with this name in ``_kernels``, whose operands have exactly these types."""
 
     def make(*operands: Expression) -> Expression:
         return call(name, [typed(each, kind, name) for each, kind in zip(operands, types, strict=True)], result)

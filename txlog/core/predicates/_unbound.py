@@ -1,7 +1,7 @@
 """What users build values and conditions from: columns, SQL, and Python's operators on them.
 
 In: ``col("price") * 2 > expr("amount + 1")`` and the like. Out: operands, and conditions of ``predicate``, which know
-no schema yet: ``binding`` binds them. They are plain data that pickles into tasks.
+no schema yet: ``_binding`` binds them. They are plain data that pickles into tasks.
 """
 
 from __future__ import annotations

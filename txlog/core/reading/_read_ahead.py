@@ -2,7 +2,7 @@
 
 In: a `TaskReader` and tasks. Out: the batches of all tasks, in task order. At most `TASKS_AT_ONCE` tasks are open,
 whose files have at most `BYTES_AT_ONCE` together, each with one batch read ahead: this bounds the memory. A larger file
-is read alone. Local disks gain nothing from this, so ``scan_plan`` reads one task after the other there.
+is read alone. Local disks gain nothing from this, so ``_scan_plan`` reads one task after the other there.
 """
 
 from __future__ import annotations

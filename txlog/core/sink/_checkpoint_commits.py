@@ -1,7 +1,7 @@
 """Commits one application's checkpoints: which ones, and in which order.
 
 In: staged objects, seals, and committables from the caller. Out: a ``WriteResult`` for each checkpoint, or an error;
-then the checkpoint stays sealed. ``recovery`` decides whether a seal is valid; ``global_committer`` commits.
+then the checkpoint stays sealed. ``_recovery`` decides whether a seal is valid; ``_global_committer`` commits.
 """
 
 from __future__ import annotations

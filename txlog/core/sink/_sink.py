@@ -1,8 +1,8 @@
 """`Sink`: a Flink-style sink for any engine. Tasks write in any process; each checkpoint becomes one commit.
 
 In: batches per (checkpoint_id, task_id). Out: committables as plain data, then a ``WriteResult`` per checkpoint. A
-crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` decides what may be committed, and
-``checkpoint_commits`` commits it.
+crash in between loses nothing: ``_staging`` keeps finished work, ``_recovery`` decides what may be committed, and
+``_checkpoint_commits`` commits it.
 """
 
 from __future__ import annotations

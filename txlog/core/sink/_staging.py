@@ -1,7 +1,7 @@
 """Durable staging: the finished work of a sink's tasks, kept in the table's own folder until it is committed.
 
 In: committables of tasks, and seals. Out: the same, checked, in any process. It has no clock and decides nothing:
-``recovery`` decides what may be sealed or committed, and the `Sink` commits.
+``_recovery`` decides what may be sealed or committed, and the `Sink` commits.
 
 Layout. One flat folder next to the log, hidden from every vacuum by its underscore:
 

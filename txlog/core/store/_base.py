@@ -1,6 +1,6 @@
 """What txlog requires of a storage system: `LogStore` for `_delta_log/`, `FileStore` for data files.
 
-`table_store` holds the stores of one table together; `versions` says which file is which version.
+`_table_store` holds the stores of one table together; `versions` says which file is which version.
 
 Every guarantee of the library relies on the ones stated here; each implementation passes the same contract test. Names
 and paths are relative, '/'-separated and decoded.

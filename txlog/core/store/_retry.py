@@ -2,7 +2,7 @@
 
 In: `RetryPolicy` and the store's measured round trip. Out: `Pacing`, which sleeps between the attempts of one
 commit and decides when to give up; `Patience`, which also tells the user what the commit waits for; `read_again`, which
-repeats one read. The loops are in `retry_loops`, which the first failed attempt imports: a commit without contention
+repeats one read. The loops are in `_retry_loops`, which the first failed attempt imports: a commit without contention
 does not pay for the import. Nothing here repeats a put: only the committer knows whether a second put is safe.
 """
 

@@ -1,7 +1,7 @@
 """A lane: one partition's rows on their way into files, one open file at a time, rolled by size and row count.
 
 In: routed record batches. Out: `PendingFile`s. Batches wait in the lane until there is enough for a large row group;
-when to flush, and on which thread, is ``task_writer``'s decision.
+when to flush, and on which thread, is ``_task_writer``'s decision.
 
 The threads of an `EncoderPool` encode and publish. The jobs of one lane run one after the other, in order; different
 lanes run concurrently. The first error stops all jobs, and the next call raises it.

@@ -1,6 +1,6 @@
 """Predicates: conditions that can skip files. Their nodes, how to build them, and how to bind them.
 
-In: what ``unbound`` builds from ``col("day") == "2026-11-20"``, and ``sql`` from text. Out: an immutable tree that
+In: what ``_unbound`` builds from ``col("day") == "2026-11-20"``, and ``sql`` from text. Out: an immutable tree that
 `bind` checks against a schema. It follows SQL's three-valued logic and Spark's order: NaN equals NaN and is greater
 than every number, strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as
 ``upper(s) = 'A'``, is wrapped in a `BooleanExpression`: it filters rows, and `prunable` puts `ExcludesNothing` in its
@@ -147,7 +147,7 @@ def operand_text(operand: Any) -> str:
 
 
 class UnboundCondition(Predicate, frozen=True):
-    """A condition from Python's operators on operands that no schema is known for yet: ``binding`` makes it another.
+    """A condition from Python's operators on operands that no schema is known for yet: ``_binding`` makes it another.
 
     ``name`` is that of a comparison, or "in", "is null", "starts with" or "true" for an operand that is a boolean.
     """

@@ -1,7 +1,7 @@
 """The time zone in which texts are read, and times of day in it.
 
 In: the zone of a table's handle, or of a Spark session. Out: `current_zone`, which the functions of ``build`` and
-``time_functions`` ask while a text is read; and Arrow kernels between instants and what clocks show. Bound expressions
+``_time_functions`` ask while a text is read; and Arrow kernels between instants and what clocks show. Bound expressions
 name their zone themselves, so it counts only while they are made.
 """
 

@@ -1,8 +1,8 @@
 """One table's log as the rest of txlog sees it: states, commits, files, time travel, checkpoints.
 
 In: a ``TableStore``. Out: immutable values. It remembers the newest state, so the next append requests only one name,
-and the live files while a caller holds them. Thread-safe. ``state_loader`` loads a version, ``file_loader`` its files;
-``core/versions/decisions/checkpoint/`` decides what a checkpoint holds. PROTOCOL.md, "Action Reconciliation".
+and the live files while a caller holds them. Thread-safe. ``_state_loader`` loads a version, ``_file_loader`` its
+files; ``core/versions/decisions/checkpoint/`` decides what a checkpoint holds. PROTOCOL.md, "Action Reconciliation".
 """
 
 from __future__ import annotations

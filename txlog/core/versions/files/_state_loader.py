@@ -1,6 +1,6 @@
 """Loads one version from the store: checksum file or checkpoint, then commits, with a fallback if one fails.
 
-In: a table's store. Out: a ``TableState`` (``file_loader`` loads its files). A corrupt or missing hint, checksum or
+In: a table's store. Out: a ``TableState`` (``_file_loader`` loads its files). A corrupt or missing hint, checksum or
 checkpoint costs time and a warning, never a wrong result; a commit that is absent when requested by name is a gap.
 PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum File".
 """

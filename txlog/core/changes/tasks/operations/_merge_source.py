@@ -1,7 +1,7 @@
 """The source of a MERGE: its rows, stored for several passes, and which of them each table row joins.
 
 In: data and a condition on two sides. Out: a `MergeSource`. Rows with equal keys are found by hashing. Other terms are
-evaluated for pairs of rows: those with equal keys or, without keys, those in the range of each other (`merge_ranges`).
+evaluated for pairs of rows: those with equal keys or, without keys, those in the range of each other (`_merge_ranges`).
 Without either, every row is compared with every other.
 """
 
