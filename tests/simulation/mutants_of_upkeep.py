@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from txlog.core.format.path_set import PathSet
 from txlog.core.maintenance import _compaction as compaction
 from txlog.core.maintenance import _named_versions as named_versions
 from txlog.core.maintenance import _restore as restore
 from txlog.core.maintenance import _vacuum as vacuum
 from txlog.core.maintenance._needed_files import NeededFiles
-from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._vacuum import _Vacuum
 from txlog.core.maintenance.rewriting._rewrite_bin import RewrittenFile
 from txlog.core.sink._staging import Staging

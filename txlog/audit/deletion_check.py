@@ -33,6 +33,7 @@ from txlog.core.format.column_mapping import physical_names
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.file_columns import file_ids
 from txlog.core.format.log_names import SIDECARS, LogFileKind, parse_log_name, version_prefix
+from txlog.core.format.path_set import PathSet, store_names
 from txlog.core.format.paths import (
     canonical_path,
     canonical_paths,
@@ -44,12 +45,10 @@ from txlog.core.format.properties import DAY_MS
 from txlog.core.maintenance import (
     LAST_VACUUM,
     NamedVersion,
-    PathSet,
     files_of_named,
     files_with_dropped_columns,
     former_partition_columns,
     named_versions,
-    store_names,
     unnamed_checkpoints,
 )
 from txlog.core.reading import KeyFolder, path_in_store

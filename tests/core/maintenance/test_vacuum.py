@@ -26,11 +26,11 @@ import txlog
 from tests.losing_writer import losing_to
 from txlog.core import ambient
 from txlog.core.changes.tasks import LISTED, Folders, without_markers
+from txlog.core.format.path_set import PathSet
 from txlog.core.format.paths import is_folder_marker
 from txlog.core.maintenance import _vacuum as vacuum_module
 from txlog.core.maintenance import _vacuum_candidates as vacuum_candidates
 from txlog.core.maintenance._last_vacuum import read_last_vacuum
-from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._vacuum_candidates import in_inventory
 from txlog.core.operations import GlobalCommitter, WriteOptions, plan_write
 from txlog.core.store import TableStore, open_store

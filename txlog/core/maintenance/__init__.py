@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from txlog.core.maintenance._optimize import optimize, purge
     from txlog.core.maintenance._outdated_files import files_with_dropped_columns
     from txlog.core.maintenance._package_folders import FolderKeeper
-    from txlog.core.maintenance._path_set import PathSet, store_names
     from txlog.core.maintenance._restore import RestoreOptions, restore
     from txlog.core.maintenance._tombstone_files import FindFiles, TombstoneUpkeep, tombstones_of
     from txlog.core.maintenance._vacuum import VacuumOptions, vacuum
@@ -45,7 +44,6 @@ else:
         _optimize: optimize purge
         _outdated_files: files_with_dropped_columns
         _package_folders: FolderKeeper
-        _path_set: PathSet store_names
         _restore: RestoreOptions restore
         _tombstone_files: FindFiles TombstoneUpkeep tombstones_of
         _vacuum: VacuumOptions vacuum
@@ -62,7 +60,6 @@ __all__ = [
     "Maintainer",
     "MaintenanceOptions",
     "NamedVersion",
-    "PathSet",
     "RestoreOptions",
     "TombstoneUpkeep",
     "VacuumOptions",
@@ -76,7 +73,6 @@ __all__ = [
     "purge",
     "restore",
     "snapshot_named",
-    "store_names",
     "tag",
     "tombstones_of",
     "unnamed_checkpoints",

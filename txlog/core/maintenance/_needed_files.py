@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 from txlog.core.format.actions import Action, AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.arrow.arrays import array_of
 from txlog.core.format.commit_file import Commit
+from txlog.core.format.path_set import PathSet
 from txlog.core.maintenance._named_versions import NamedVersion, files_of_named, named_versions
 from txlog.core.maintenance._offered_appends import offered_paths
 from txlog.core.maintenance._package_folders import FolderKeeper, keepers_of
-from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._staged_parts import staged_actions
 from txlog.core.parallel import begin
 from txlog.core.sink import Staging

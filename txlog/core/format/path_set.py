@@ -49,7 +49,7 @@ class PathSet:
             self._chunks.append(chunk)
 
     def add_vectors(self, vectors: pa.ChunkedArray) -> None:
-        """Add the files of a column of deletion vectors, ``core.versions.decisions.files.DELETION_VECTOR``. Raises
+        """Add the files of a column of deletion vectors, ``core.format.file_columns.DELETION_VECTOR``. Raises
         CorruptLogError."""
         if vectors.null_count == len(vectors):
             return

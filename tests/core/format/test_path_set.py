@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from txlog.core.changes.tasks import ranges_of
+from txlog.core.format import path_set
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor
 from txlog.core.format.file_columns import FILES_SCHEMA, adds_to_batch
+from txlog.core.format.path_set import PathSet
 from txlog.core.format.paths import canonical_paths
-from txlog.core.maintenance import _path_set as path_set
-from txlog.core.maintenance._path_set import PathSet
 from txlog.core.maintenance._version_files import difference
 
 MIB = 1 << 20
