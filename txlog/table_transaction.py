@@ -407,15 +407,15 @@ class Transaction:
             TxlogError: What `Snapshot.to_batches` raises for files that cannot be read.
         """
         from txlog.core.changes.plan import check_delete
-        from txlog.core.changes.tasks.operations import Condition, DeleteRows
+        from txlog.core.changes.tasks.operations import DeleteSpec
 
         where = with_values(where, parameters)
         self._require_open()
         check_delete(where, all)
         with TxlogError.located(self._open_table.uri, self._state.version):
-            condition = Condition(where, self._state, ambient.now())
-        self._change_rows("a delete", DeleteRows(condition), row_mode, on_progress)
-        self._regions += [] if where is None else [where if isinstance(where, str) else str(condition.predicate)]
+            operation = DeleteSpec(where).bind(self._state)
+        self._change_rows("a delete", operation, row_mode, on_progress)
+        self._regions += [] if where is None else [where if isinstance(where, str) else str(operation.predicate)]
 
     def update(
         self,

@@ -232,7 +232,7 @@ class MergedRows(KeyedChange):
         if not self._reads_old:
             self._merged = self._merged_with(None)
         is_plain = self._merged is not None and bool(self._merged.has_row.all())
-        self.writes_every_source_row = is_plain and engine.replaces_rows and not self.is_empty
+        self.writes_every_source_row = is_plain and engine.replaces_rows and self.num_source_rows > 0
 
     def parameters(self) -> dict[str, str]:
         kinds = self._changes.kinds

@@ -3,7 +3,7 @@
 In: an open table. Out: a commit that changes nothing for readers, or none. Tombstone files are small, but every commit
 with a delete adds one, and they would slow down the lookups of upserts. A rewrite of the live rows would lose all of
 theirs, so what rewrites other files leaves these out, and has them written here: this module is the `TombstoneUpkeep`
-of ``tombstone_files``.
+of ``_tombstone_files``.
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ def written_again(
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     new = written_as or state
-    plan = WritePlan.of(
-        new.metadata, new.protocol, table=open_table.uri, read_version=state.version, schema=new.schema, rows="old"
-    )
+    plan = WritePlan.of_table(new, open_table.uri, rows="old")
     task = TaskIdentity(ambient.uuid4(), 0)
     written = write_task(open_table.store.files, plan, task, DataStream(schema, batches())).files
     unsent.own(file.path for file in written)

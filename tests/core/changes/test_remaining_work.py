@@ -11,7 +11,7 @@ import pytest
 import txlog
 from txlog.core import ambient
 from txlog.core.changes.plan import RowOptions, change_locally
-from txlog.core.changes.tasks.operations import Condition, DeleteRows
+from txlog.core.changes.tasks.operations import DeleteSpec
 from txlog.core.versions._plan import LITTLE_WORK_S
 from txlog.core.writing import UnsentFiles
 
@@ -38,7 +38,7 @@ def test_the_remaining_work_of_a_change_counts_only_new_files_and_new_vectors(tm
         table.append(pa.table({"id": [number, 100, 200]}, schema))
     mine = txlog.Table.open(str(tmp_path / "t"))._open_table
     state = mine.log.newest_state()
-    operation = DeleteRows(Condition("id = 100", state, ambient.now()))
+    operation = DeleteSpec("id = 100").bind(state)
     change, _ = change_locally(mine, state, operation, RowOptions(), UnsentFiles(mine.store.files), with_vectors=True)
     change.execute(state)
     little_s = change.remaining_work_s(state)

@@ -8,7 +8,7 @@ from pathlib import Path
 from passed_functions import OPERATIONS, frames_at_put, functions_passed, warm_table
 
 MAX = 10
-FUNCTIONS_MAX = {"append": 390, "delete": 660, "upsert": 692, "vacuum": 385}
+FUNCTIONS_MAX = {"append": 385, "delete": 616, "upsert": 665, "vacuum": 375}
 
 
 def test_the_put_of_a_warm_append_is_at_most_ten_calls_deep(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_a_forked_child_uses_its_copy_though_a_thread_of_the_parent_held_the_loc
     held, may_go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with cache.lock():
+        with cache.lock:
             held.set()
             may_go_on.wait()
 

@@ -222,9 +222,8 @@ def test_positions_number_the_rows_of_the_file_before_any_is_deleted(
     selection = Selection("t", 0, fields, predicate, schema, ("p",), file_column="file", position_column="row")
     vector = inline_vector(dead) if dead else None
     task = ScanTask("p=x/f.parquet", "p=x/f%2Eparquet", len(body.getvalue()), selection, {"p": "x"}, vector)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txlog.core.reading._scan_task.BATCH_ROWS", batch_rows)
-        found = pa.Table.from_batches(task.batches(store), schema=selection.arrow_schema())
+    reader = TaskReader(store, selection, batch_rows=batch_rows)
+    found = pa.Table.from_batches(reader.batches(task), schema=selection.arrow_schema())
     keep = {
         None: lambda n: True,
         "n >= 7": lambda n: n >= 7,

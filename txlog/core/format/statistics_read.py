@@ -87,7 +87,7 @@ class StatisticsReader:
         )
         _collect(document.get("minValues"), self._tree, (), bounds.minimum, _Leaf.minimum)
         _collect(document.get("maxValues"), self._tree, (), bounds.maximum, _Leaf.maximum)
-        _collect(document.get("nullCount"), self._tree, (), bounds.null_count, _Leaf.nulls)
+        _collect(document.get("nullCount"), self._tree, (), bounds.null_count, lambda _, raw: size_or_none(raw))
         _keep_meaningful(bounds)
         return bounds
 
@@ -164,9 +164,6 @@ class _Leaf(msgspec.Struct, frozen=True):
             return value if value is None or move is None else move(value)
         except (ValueError, ArithmeticError):
             return None
-
-    def nulls(self, raw: Any) -> int | None:
-        return size_or_none(raw)
 
 
 _Tree: TypeAlias = "dict[str, _Leaf | _Tree]"

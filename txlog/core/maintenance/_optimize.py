@@ -336,9 +336,7 @@ def _commit_group(
 
         folder = partial(_temporary_folder, until_committed, open_table.uri)
         rewritten = request.rewrite(state, bins_with_files(group), folder, on_file, on_progress)
-        prefix_length = WritePlan.of(
-            state.metadata, state.protocol, table=open_table.uri, rows="old"
-        ).random_prefix_length
+        prefix_length = WritePlan.of_table(state, open_table.uri, rows="old").random_prefix_length
         plan = Compaction(
             open_table, state.version, rewritten, request.description, unsent, random_prefix_length=prefix_length
         )

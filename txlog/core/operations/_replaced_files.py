@@ -127,14 +127,12 @@ class RowsReplacement:
         change_files: ChangeFiles | None = None,
         definition: Definition | None = None,
     ) -> None:
-        from txlog.core import ambient
         from txlog.core.changes.plan import RowOptions, change_locally, uses_vectors
-        from txlog.core.changes.tasks.operations import Condition, DeleteRows
+        from txlog.core.changes.tasks.operations import DeleteSpec
 
         self._open_table, self._definition = open_table, definition
         self._bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
-        self._condition = Condition(predicate, self._bound_to, ambient.now())
-        self._operation = DeleteRows(self._condition)
+        self._operation = DeleteSpec(predicate).bind(self._bound_to)
         self._with_vectors = uses_vectors(state, mode)
         self.change, _ = change_locally(
             open_table,
@@ -149,7 +147,7 @@ class RowsReplacement:
 
     def candidates(self, state: TableState) -> pa.Table:
         """The live files of ``state`` that may hold such rows."""
-        return self._open_table.log.matching_files(state, self._condition.necessary, self._bound_to)
+        return self._open_table.log.matching_files(state, self._operation.necessary, self._bound_to)
 
     def would_do(self, state: TableState, files: pa.Table) -> WriteMetrics:
         """What the change would do to these live files, without writing anything."""

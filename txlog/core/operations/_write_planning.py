@@ -148,18 +148,26 @@ def _plan_for_data(
 def _plan(
     open_table: OpenTable, options: WriteOptions, state: TableState | None, definition: Definition | None
 ) -> WritePlan:
-    metadata, protocol = _defined(state, definition)
-    plan = WritePlan.of(
-        metadata,
-        protocol,
-        table=open_table.uri,
-        read_version=state.version if state else -1,
-        schema=state.schema if state and definition is None else None,
-        target_file_size_bytes=options.target_file_size_bytes,
-        max_records_per_file=options.max_records_per_file,
-        parquet=options.parquet,
-        time_zone=open_table.time_zone,
-    )
+    if state is not None and definition is None:
+        plan = WritePlan.of_table(
+            state,
+            open_table.uri,
+            target_file_size_bytes=options.target_file_size_bytes,
+            max_records_per_file=options.max_records_per_file,
+            parquet=options.parquet,
+        )
+    else:
+        metadata, protocol = _defined(state, definition)
+        plan = WritePlan.of(
+            metadata,
+            protocol,
+            table=open_table.uri,
+            read_version=state.version if state else -1,
+            target_file_size_bytes=options.target_file_size_bytes,
+            max_records_per_file=options.max_records_per_file,
+            parquet=options.parquet,
+            time_zone=open_table.time_zone,
+        )
     if plan.computed is None:
         return plan
     return replace(plan, computed=plan.computed.at(ambient.now())) if plan.computed.is_of_now else plan

@@ -13,7 +13,6 @@ dropped when they are more than a quarter.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -105,7 +104,8 @@ class KeyCache:
         """``store`` has the table's files, for the keys that are kept beside it."""
         self.size_bytes_max = size_bytes_max
         self._store = store
-        self._lock = new_lock()
+        self.lock = new_lock()
+        """Around changes."""
         self._by_keys: OrderedDict[tuple[str, KeyColumns], CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
         self._live_bytes = 0
@@ -126,7 +126,7 @@ class KeyCache:
 
         They replace the cached ones. Does nothing if no keys are cached.
         """
-        with self.lock():
+        with self.lock:
             known, self._vector_sizes = self._vector_sizes, {}
             self._live_files, self._live_bytes, self.vectors = None, 0, {}
             if all(each.is_empty for each in self._by_keys.values()):
@@ -143,7 +143,7 @@ class KeyCache:
         """Cache the key columns of a small data file that a task of this process wrote, in row order, so the commit
         need not read the file."""
         if self.size_bytes_max:
-            with self.lock():
+            with self.lock:
                 self._drop_staged(path)
                 self._staged[path] = keys
                 self._staged_bytes += keys.nbytes
@@ -156,7 +156,7 @@ class KeyCache:
 
     def drop_staged(self, paths: Iterable[str]) -> None:
         """Forget what `keep_staged` cached of committed files."""
-        with self.lock():
+        with self.lock:
             for path in paths:
                 self._drop_staged(path)
 
@@ -169,7 +169,7 @@ class KeyCache:
     ) -> CachedKeys:
         """The cache for one set of key columns. A table recreated at the same location, and a column with another
         type, have their own. ``are_kept``: keys are also kept beside the table, for later processes."""
-        with self.lock():
+        with self.lock:
             found = self._by_keys.pop((table_id, columns), None)
             if found is None:
                 found = CachedKeys(self, new_key_numbers(types))
@@ -181,10 +181,6 @@ class KeyCache:
 
                 found.folder = KeyFolder(self._store, table_id, columns, found.numbers.secret)
             return found
-
-    def lock(self) -> threading.RLock:
-        """The lock for changes."""
-        return self._lock
 
     def fits(self, size_bytes: int, wanted_by: CachedKeys) -> bool:
         """Whether this much more fits into the budget; least recently used key columns are dropped for it."""
@@ -281,7 +277,7 @@ class CachedKeys:
 
     def _was_found_often(self, add: AddFile) -> bool:
         """Whether to read all kept keys of a file, and cache them: sorting them in costs as much as some searches."""
-        with self._cache.lock():
+        with self._cache.lock:
             self._finds[add.file_id] = finds = self._finds.get(add.file_id, 0) + 1
             rows = num_records(add.stats) or 0
             return finds == _FINDS and self._cache.fits(rows * self._bytes_per_key + _FILE_BYTES, self)
@@ -292,7 +288,7 @@ class CachedKeys:
 
         So a single upsert never pays for reading and sorting more than it needs.
         """
-        with self._cache.lock():
+        with self._cache.lock:
             if file not in self._looked_into:
                 self._looked_into.add(file)
                 return False
@@ -302,7 +298,7 @@ class CachedKeys:
 
     def add(self, files: Sequence[FileKeys]) -> None:
         """Cache these files, as far as they fit into the budget."""
-        with self._cache.lock():
+        with self._cache.lock:
             held = self._held
             runs: list[_Run] = []
             sizes: list[int] = []
@@ -321,7 +317,7 @@ class CachedKeys:
 
     def drop_others(self, live: Collection[FileId]) -> None:
         """Forget files that are not ``live``, and drop their keys if they are more than a quarter."""
-        with self._cache.lock():
+        with self._cache.lock:
             held = self._held
             if len(self._looked_into) > 2 * len(live) + 1000:
                 self._looked_into &= set(live)

@@ -69,11 +69,11 @@ def count_matching_rows(store: TableFiles, plan: ScanPlan, table: DefinedTable) 
 
 def _whole_matches(files: pa.Table, predicate: Predicate, table: DefinedTable) -> Iterator[bool]:
     """For each file, whether the log proves that all of its rows match."""
-    from txlog.core.predicates.skipping import MatchProver, PartitionPredicate, Pruner
+    from txlog.core.predicates.skipping import PartitionPredicate, Pruner, every_row_matches
 
     decided = PartitionPredicate.of(predicate, table)
-    prover = MatchProver(Pruner(predicate, table.schema, table.partition_columns))
+    pruner = Pruner(predicate, table.schema, table.partition_columns)
     for batch in files.select(["partitionValues", "stats"]).to_batches():
         for values, stats in zip(batch["partitionValues"].to_pylist(), batch["stats"].to_pylist(), strict=True):
             known = dict(values)
-            yield prover.every_row_matches(known, stats) if decided is None else decided.holds(known)
+            yield every_row_matches(pruner, known, stats) if decided is None else decided.holds(known)

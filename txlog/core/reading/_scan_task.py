@@ -1,6 +1,6 @@
 """A scan task: what to read from one data file, as plain data that can run in any process.
 
-In: a `ScanTask` (made by ``scan_plan``) and a table's store. Out: Arrow batches in the selection's schema, a bounded
+In: a `ScanTask` (made by ``_scan_plan``) and a table's store. Out: Arrow batches in the selection's schema, a bounded
 piece of the file at a time. It skips row groups that cannot match, leaves out deleted rows, and uses the table's column
 names and types. Partition values come from the log, never from directory names. On request, each row carries its file
 and position. PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
@@ -179,7 +179,7 @@ class TaskReader:
         self._vectors = DeletionVectorReader(store, selection.version)
         partition_columns = selection.schema.own_names(selection.partition_columns)
         self._constants = [each for each in self._needed if each.name in partition_columns]
-        self._pruner = _row_group_pruner(selection)
+        self._pruner = None if selection.predicate is None else _row_group_pruner(selection, selection.predicate)
         self._batch_rows = batch_rows
         self._uses_threads = uses_threads
         self._filter = selection.predicate if filters_rows else None
@@ -401,16 +401,16 @@ class TaskReader:
         return sorted(set.intersection(*kept)) if kept else None
 
 
-def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
+def _row_group_pruner(selection: Selection, predicate: Predicate) -> RowGroupPruner | None:
     """Selects the row groups that may hold a row that the predicate keeps; None if the names cannot be trusted.
 
     If a table finds columns by id, a file may have them under any names, even each other's.
     """
-    if selection.predicate is None or selection.column_mapping_mode == "id":
+    if selection.column_mapping_mode == "id":
         return None
     from txlog.core.predicates.skipping import RowGroupPruner
 
-    return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
+    return RowGroupPruner(predicate, selection.schema, selection.partition_columns)
 
 
 def _check_rows(metadata: Any, size_bytes: int, num_records: int | None) -> int:
@@ -454,7 +454,7 @@ def _raw_batches(
     """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
     plain, has_views = None, False
     if not names:
-        yield from _uncolumned(parquet.metadata, groups)
+        yield from _uncolumned(parquet.metadata, groups, batch_rows)
         return
     for row, batch in counted_batches(parquet, names, batch_rows, groups, use_threads=uses_threads):
         if plain is None:
@@ -463,13 +463,13 @@ def _raw_batches(
         yield row, batch.cast(plain) if has_views else batch
 
 
-def _uncolumned(metadata: Any, groups: list[int] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _uncolumned(metadata: Any, groups: list[int] | None, batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """For when no column of the file is needed (only partition columns, or columns added later), just its row count."""
     first = 0
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group).num_rows
-        for start in range(0, rows, BATCH_ROWS) if groups is None or group in groups else ():
-            yield first + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
+        for start in range(0, rows, batch_rows) if groups is None or group in groups else ():
+            yield first + start, pa.RecordBatch.from_arrays([pa.nulls(min(batch_rows, rows - start))], names=[""])
         first += rows
 
 

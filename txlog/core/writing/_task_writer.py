@@ -106,7 +106,8 @@ class TaskWriter:
         self._flat_turn = 0
         self._open: dict[PartitionWriter, None] = {}
         self._pool: EncoderPool | None = None
-        self._dictionary = dictionary
+        self.dictionary = dictionary
+        """The columns encoded with a dictionary; None before there are enough rows to decide."""
         self._unrouted: list[pa.RecordBatch] = []
         self._unrouted_rows = self._unrouted_bytes = self._waiting_bytes = 0
         self._result: tuple[PendingFile, ...] | None = None
@@ -118,11 +119,6 @@ class TaskWriter:
         self._unit_bytes = max(plan.memory_budget_bytes // 8, 1)
         largest_bytes = plan.parquet.row_group_bytes or max(plan.target_file_size_bytes, MIB)
         self._row_group_bytes = min(plan.memory_budget_bytes // 3, max(largest_bytes, MIB))
-
-    @property
-    def dictionary(self) -> tuple[str, ...] | None:
-        """The columns encoded with a dictionary; None before there are enough rows to decide."""
-        return self._dictionary
 
     @property
     def pending_bytes(self) -> int:
@@ -387,9 +383,9 @@ class TaskWriter:
         options = self._layout.file_format.options
         if table.num_rows < SAMPLE_ROWS_MIN:
             return _settled_dictionary((), options)
-        if self._dictionary is None:
-            self._dictionary = _settled_dictionary(dictionary_columns(table), options)
-        return self._dictionary
+        if self.dictionary is None:
+            self.dictionary = _settled_dictionary(dictionary_columns(table), options)
+        return self.dictionary
 
 
 def _settled_dictionary(sampled: tuple[str, ...], options: WriterOptions | None) -> tuple[str, ...]:

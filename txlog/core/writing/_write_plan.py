@@ -27,6 +27,7 @@ from txlog.core.writing.write_intent import USUAL, MismatchPolicy, RowMode, Writ
 from txlog.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
+    from txlog.core.format.defined_table import DefinedTable
     from txlog.core.predicates.terms.predicate import Predicate
     from txlog.core.row_rules import ComputedColumns, Constraint, TextLimit
 
@@ -93,7 +94,7 @@ def has_random_name(uri_text: str) -> bool:
 class WritePlan(msgspec.Struct, frozen=True):
     """How the tasks of one write lay out their files.
 
-    ``memory_budget_bytes`` bounds the rows that a task holds (see ``task_writer``), ``max_open_files`` its open data
+    ``memory_budget_bytes`` bounds the rows that a task holds (see ``_task_writer``), ``max_open_files`` its open data
     files. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
     ``rows_where``, bound to the schema, must be true for every row; None takes any row. So must ``constraints``, which
     are the table's, and ``text_limits``; plans for old rows have neither. ``computed`` are the columns that rows may
@@ -168,6 +169,37 @@ class WritePlan(msgspec.Struct, frozen=True):
             stores_partition_columns=stores_partition_columns(protocol, metadata),
             **rules,
         )
+
+    @classmethod
+    def of_table(
+        cls,
+        table: DefinedTable,
+        uri: str,
+        *,
+        rows: Rows = "new",
+        target_file_size_bytes: int | None = None,
+        max_records_per_file: int | None = None,
+        parquet: Mapping[str, str] | None = None,
+    ) -> WritePlan:
+        """`of` a table's version; what all writes with the same options share is computed once for its definition."""
+        plan = table.derived(
+            ("files", uri, target_file_size_bytes, max_records_per_file, tuple(sorted((parquet or {}).items()))),
+            lambda: WritePlan.of(
+                table.metadata,
+                table.protocol,
+                table=uri,
+                schema=table.schema,
+                target_file_size_bytes=target_file_size_bytes,
+                max_records_per_file=max_records_per_file,
+                parquet=parquet,
+                rows="old",
+            ),
+        )
+        rules = table.derived(
+            ("rules", uri, rows, table.time_zone),
+            lambda: _rules(table.metadata, table.schema, uri, rows, table.time_zone),
+        )
+        return replace(plan, read_version=table.version, time_zone=table.time_zone, **rules)
 
     @property
     def has_rules(self) -> bool:

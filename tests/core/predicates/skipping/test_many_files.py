@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import txlog
 from txlog.core.format.schema import STRING, Field, Struct, leaf_paths, parse_schema
 from txlog.core.format.stats_struct import statistics_as_struct, statistics_type
 from txlog.core.predicates import parse_predicate
+from txlog.core.predicates.skipping import _many_files as many_files
 from txlog.core.predicates.skipping._bounds_columns import bounds_of_text, leaves_of
 from txlog.core.predicates.skipping._many_files import FilePruner, prune_files
 from txlog.core.predicates.skipping._one_file import Pruner
@@ -104,6 +106,14 @@ TERMS = [
     *("nz = TIMESTAMP_NTZ '2024-01-02 00:00:00'", "nz > '2024-01-05 00:00:00'", "x = 5.25", "x < 5.25", "x > 9.99"),
     *("b = TRUE", "b IS NULL", "p = 'x'", "p IS NULL", "q > 5", "q = 1", "TRUE", "l = NULL"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_columns() -> Iterator[None]:
+    """However few the files are: else they would be decided one by one, as what they are compared with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(many_files, "SINGLE_ROWS", 0)
+        yield
 
 
 @st.composite

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from txlog.core.format.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
 from txlog.core.predicates import col, evaluate
 from txlog.core.predicates.skipping._one_file import Pruner
-from txlog.core.predicates.skipping._proof import MatchProver, without_nan_doubts
+from txlog.core.predicates.skipping._proof import every_row_matches, without_nan_doubts
 from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate, bind
 
 SCHEMA = Struct((Field("n", LONG), Field("s", STRING), Field("p", STRING), Field("x", DOUBLE)))
@@ -88,7 +88,7 @@ def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
     bound = bind(predicate, SCHEMA)
     found = matching(bound, given, partition)
     stats = statistics(given, slack)
-    if MatchProver(Pruner(bound, SCHEMA, PARTITIONS)).every_row_matches({"p": partition}, stats):
+    if every_row_matches(Pruner(bound, SCHEMA, PARTITIONS), {"p": partition}, stats):
         assert found == len(given)
     necessary = without_nan_doubts(bound, SCHEMA)
     assert matching(necessary, given, partition) >= found
@@ -113,9 +113,9 @@ def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
 )
 def test_only_exact_bounds_prove_that_every_row_matches(predicate: Predicate, is_proven: bool) -> None:
     stats = statistics([{"n": 1, "s": "a", "x": 1.0}, {"n": 3, "s": "b", "x": 2.0}], 0)
-    prover = MatchProver(Pruner(predicate, SCHEMA, PARTITIONS))
-    assert prover.every_row_matches({"p": "a"}, stats) is is_proven
-    assert prover.every_row_matches({}, None) is False
+    pruner = Pruner(predicate, SCHEMA, PARTITIONS)
+    assert every_row_matches(pruner, {"p": "a"}, stats) is is_proven
+    assert every_row_matches(pruner, {}, None) is False
 
 
 @pytest.mark.parametrize(

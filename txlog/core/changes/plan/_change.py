@@ -7,7 +7,7 @@ for files whose earlier result no longer holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -44,7 +44,7 @@ class RowsReplaced(msgspec.Struct, frozen=True):
         metrics: The numbers.
         dead_fractions: The fraction of dead rows in each marked file.
         change_data: Change files that tasks wrote.
-        row_changes: What was done to rows, if the driver writes the change files; None if tasks did.
+        row_changes: Returns what was done to rows, if the driver writes the change files; None if tasks did.
         tombstones: Files of deleted keys; None if the change leaves none.
     """
 
@@ -54,12 +54,12 @@ class RowsReplaced(msgspec.Struct, frozen=True):
     metrics: WriteMetrics
     dead_fractions: Mapping[FileId, float] = msgspec.field(default_factory=dict)
     change_data: Sequence[AddCDCFile] = ()
-    row_changes: ChangesOfFiles | None = None
+    row_changes: Callable[[], ChangesOfFiles] | None = None
     tombstones: Sequence[AddFile] | None = None
 
 
 class ChangeFacts(JudgesFiles, Protocol):
-    """What the commit must know about a row change. A ``RowOperation`` provides it, or a ``Target`` if only workers
+    """What the commit must know about a row change. A `RowOperation` provides it, or a `ChangeTarget` if only workers
     hold the source."""
 
     @property
@@ -226,7 +226,7 @@ class RowChange:
         self._has_run = True
         done = self.done = self._tasks.replaced(state, live, self._choice.new(live, self._tasks), self._choice)
         if self._change_files is not None and done.row_changes is not None:
-            self._change_files.collect(done.row_changes, builder)
+            self._change_files.collect(done.row_changes(), builder)
             if done.tombstones is not None:
                 self._change_files.require()
         builder.remove(*done.removed)

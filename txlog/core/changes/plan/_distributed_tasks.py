@@ -131,9 +131,7 @@ class DistributedTasks:
         self._unsent = unsent
         self._parts: list[_PartDone] = []
         self._new_rows: _NewRows | None = None
-        self._random_prefix_length = WritePlan.of(
-            job.table.metadata, job.table.protocol, table=job.table.uri, rows="old"
-        ).random_prefix_length
+        self._random_prefix_length = WritePlan.of_table(job.table, job.table.uri, rows="old").random_prefix_length
         self._executions = 0
         self._touched: dict[LiveKey, FileOutcome] = {}
 

@@ -63,9 +63,11 @@ class LocalTasks:
         self.knows, self.matches = self._work.knows, self._work.matches
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
-        if not self._operation.uses_key_cache:
+        known = self._operation.known
+        if known is None:
             return ()
-        return self._work.recall(files, are_all_live=are_all_live and self._options.commit.read_version is None)
+        are_all_live = are_all_live and self._options.commit.read_version is None
+        return self._work.recall(known, files, are_all_live=are_all_live)
 
     def follow(self, state: TableState, live: LiveFiles) -> None:
         self._work.forget({*live.keys})
@@ -111,10 +113,11 @@ class LocalTasks:
 
     def remember(self, change: RowChange) -> None:
         """After the commit: let later changes know what was found and written."""
-        if not self._operation.uses_key_cache or (live := change.live()) is None:
+        known = self._operation.known
+        if known is None or (live := change.live()) is None:
             return
         self._work.keep_written()
-        self._operation.keep_beside()
+        known.keep_beside()
         self._open_table.key_cache.hold(live, self._work.live_vectors({*live_keys(live)}))
 
 

@@ -132,7 +132,8 @@ def row_change_steps(
         if not proposal.actions:
             return WriteResult(state.version, "committed", 0, "")
         result = yield ToCommit(proposal, state, change.metrics, unsent=unsent)
-    warn_of_dead_rows(open_table, result.version, change.done.dead_fractions)
+    if change.done.dead_fractions:
+        warn_of_dead_rows(open_table, result.version, change.done.dead_fractions)
     note = None if open_table.has_noted_copies else note_of_copies(state, options.mode, result.metrics)
     if note is None:
         return result

@@ -87,7 +87,7 @@ def _upsert_rows(
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     numbers = NumbersOfPreview() if options.dry_run else None
     operation = bound_upsert(open_table, bound_to, stream, upsert, numbers)
-    if operation.is_empty and not options.dry_run and options.commit.app_id is None and definition is None:
+    if not operation.num_source_rows and not options.dry_run and options.commit.app_id is None and definition is None:
         return WriteResult(state.version, "committed", 0, "")
     return open_table.run(prepared_steps(open_table, state, options, operation, definition))
 

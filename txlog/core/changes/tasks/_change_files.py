@@ -81,9 +81,7 @@ class ChangeFileWriter:
         self._unsent = unsent
         fields = (*table.schema.fields, CHANGE_TYPE)
         self._schema = to_arrow(Struct(fields))
-        plan = WritePlan.of(
-            table.metadata, table.protocol, table=store.uri, read_version=table.version, schema=table.schema, rows="old"
-        )
+        plan = WritePlan.of_table(table, store.uri, rows="old")
         self._plan = replace(
             plan,
             schema=Struct(fields),

@@ -202,7 +202,7 @@ def _recorded(
     if not table.properties.enable_change_data_feed:
         return ()
     changes = ChangeFileWriter(store, table, unsent)
-    changes.collected.append(done.row_changes)
+    changes.collected.append(done.row_changes())
     gone = [ChangedRows(add.path, add.partition_values, add.size, DELETE, add.deletion_vector) for add in whole]
     return tuple(file.to_cdc() for file in changes.write(gone))
 
@@ -302,15 +302,7 @@ def write_new_rows(
         TxlogError: What ``write_task`` raises; written files are deleted then.
     """
     table = job.table
-    plan = WritePlan.of(
-        table.metadata,
-        table.protocol,
-        table=table.uri,
-        read_version=table.version,
-        schema=table.schema,
-        rows="completed",
-        time_zone=table.time_zone,
-    )
+    plan = WritePlan.of_table(table, table.uri, rows="completed")
     with TxlogError.located(table.uri, table.version), UnsentFiles(store.files) as unsent:
         first = _added(job, parts, matched)
         if job.dry_run:

@@ -8,15 +8,14 @@ holds on every version of the table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.tasks._file_rows import FileRows
-from txlog.core.changes.tasks._small_files import in_files
 from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.arrow.arrays import from_numbers
 from txlog.core.format.schema import Field
@@ -27,6 +26,8 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
+
+    from txlog.core.reading import KeyPlaces
 
 
 class MatchedRows(msgspec.Struct, frozen=True):
@@ -61,7 +62,9 @@ class MatchedRows(msgspec.Struct, frozen=True):
     def in_files(self, counts: NDArray[np.int64]) -> Iterator[MatchedRows]:
         """The same for each of several files that were looked into together, without ``values``; ``counts`` are the
         numbers of their rows."""
-        for start, end, first in in_files(self.positions, counts):
+        ends = np.cumsum(counts)
+        cuts = np.searchsorted(self.positions, ends.astype(np.uint64)).tolist()
+        for start, end, first in zip([0, *cuts[:-1]], cuts, (ends - counts).tolist(), strict=True):
             pairs = None
             if self.pairs is not None:
                 begin, stop = np.searchsorted(self.pairs[0], np.array([start, end]))
@@ -118,6 +121,25 @@ Images: TypeAlias = "tuple[pa.RecordBatch, NDArray[np.int64]]"
 """New versions of rows in the table's columns, and the places of the old versions in ``hits``."""
 
 
+class KnownFiles(Protocol):
+    """What a handle knows of the keys in data files that earlier changes looked into or wrote."""
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, KeyPlaces]:
+        """The rows with the keys of a source in those of the ``files`` that are known, found without reading anything.
+
+        ``are_all_live``: no other file is live on the newest version.
+        """
+
+    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, KeyPlaces]:
+        """The same in those of these files whose keys are kept beside the table, found without reading the files."""
+
+    def keep(self) -> None:
+        """Let later changes `recall` the files looked into since the last call."""
+
+    def keep_beside(self) -> None:
+        """After the commit: keep beside the table what later processes can `find_kept`."""
+
+
 class RowOperation(ABC):
     """One delete, update, upsert or merge, bound to a table's definition.
 
@@ -137,6 +159,8 @@ class RowOperation(ABC):
     computes just these."""
     fields_for_changes: tuple[Field, ...] = ()
     """The table columns that `changes` needs."""
+    has_source: bool = False
+    """Whether it has a source, some of whose rows it may write."""
     num_source_rows: int = 0
     """How many rows the source has; 0 if there is none."""
     writes_every_source_row: bool = False
@@ -144,8 +168,8 @@ class RowOperation(ABC):
     source_files: tuple[PendingFile, ...] | None = None
     """Files of source rows that other tasks wrote; the same on every version. They are those that `inserted` marks, but
     for the ones that `beside_files` has."""
-    uses_key_cache: bool = False
-    """Whether it knows files from earlier changes of the handle, see `recall`."""
+    known: KnownFiles | None = None
+    """What the handle knows of files from earlier changes; None if the operation has no use for that."""
     num_decisions: int = 0
     """Grows with each call of `decided` that changes what is written for the source rows."""
 
@@ -179,17 +203,8 @@ class RowOperation(ABC):
         """Whether every row of the file is sure to match and be removed, so the file need not be read."""
         return False
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
-        """The matching rows in the ``files`` that earlier changes of the handle looked into or wrote, found without
-        reading anything.
-
-        ``are_all_live``: no other file is live on the newest version.
-        """
-        return {}
-
-    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, MatchedRows]:
-        """The matching rows in those of these files whose keys are kept beside the table, found without reading the
-        files."""
+    def hits_at(self, places: Mapping[FileId, KeyPlaces]) -> dict[FileId, MatchedRows]:
+        """The matching rows of files in which `known` has found these; a file that is left out has to be read."""
         return {}
 
     # --- which rows -----------------------------------------------------------------------------------------
@@ -211,9 +226,9 @@ class RowOperation(ABC):
         """
         return list(touched)
 
-    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
-        """Which source rows are written, given all matches on this version; None if there is no source."""
-        return None
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
+        """Which source rows are written, given all matches on this version."""
+        return np.zeros(self.num_source_rows, dtype=bool)
 
     def matched(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         """Which source rows match a live row of these files."""
@@ -258,16 +273,10 @@ class RowOperation(ABC):
         shows what happens to the table's rows."""
         return None
 
-    # --- what later changes of the handle know --------------------------------------------------------------
-
-    def keep(self) -> None:  # noqa: B027 - most operations keep nothing
-        """Let later changes `recall` the files looked into since the last call."""
+    # --- after the commit -----------------------------------------------------------------------------------
 
     def report(self) -> None:  # noqa: B027 - most operations tell nothing
         """Log what the caller of a change that is done should know beside its result."""
 
-    def keep_beside(self) -> None:  # noqa: B027 - most operations keep nothing
-        """After the commit: keep beside the table what later processes can `find_kept`."""
-
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:  # noqa: B027
-        """Let later changes `recall` these files, which hold the marked source rows, in order."""
+        """Let `known` have these files, which hold the marked source rows, in order."""

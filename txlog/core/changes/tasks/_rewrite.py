@@ -191,19 +191,7 @@ class FileRewriter:
 
     def bind(self, table: DefinedTable) -> None:
         """From now on, write with this version's properties. Its schema must be the same."""
-        parquet = self._parquet or {}
-        plan = table.derived(
-            ("plan of copies", self._uri, tuple(sorted(parquet.items())), table.time_zone),
-            lambda: WritePlan.of(
-                table.metadata,
-                table.protocol,
-                table=self._uri,
-                schema=table.schema,
-                parquet=parquet,
-                rows="completed",
-                time_zone=table.time_zone,
-            ),
-        ).at(table.version)
+        plan = WritePlan.of_table(table, self._uri, rows="completed", parquet=self._parquet)
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
         # Who says how the new files are encoded wants all of them so.
         splices = not self._parquet
@@ -251,7 +239,7 @@ class FileRewriter:
             changed = on_its_way()
             new = [file for each in images for file in each.files]
         else:
-            small = self._joins_source(touched, is_written)
+            small = () if is_written is None else self._joins_source(touched, is_written)
             if is_written is not None and not small:
                 self._begin_many(touched, is_written)
             changed = self._copied(touched, {each.add.live_key for each in small})
@@ -516,13 +504,11 @@ class FileRewriter:
         if self._operation.makes_images:
             yield from self._images_of(each, each.replaced, removed)
 
-    def _joins_source(
-        self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_] | None
-    ) -> Sequence[MatchedFile]:
+    def _joins_source(self, touched: Sequence[MatchedFile], is_written: NDArray[np.bool_]) -> Sequence[MatchedFile]:
         """The small files whose copies share new files with few source rows, so that changes of a row each do not leave
-        more and more files. None if an earlier execution wrote the source rows alone."""
+        more and more files. No file if an earlier execution wrote the source rows alone."""
         is_new = self._written.source is None and self._operation.source_files is None
-        if is_written is None or not is_new or not self._may_join_source:
+        if not is_new or not self._may_join_source:
             return ()
         if not 0 < np.count_nonzero(is_written) <= FEW_ROWS:
             return ()

@@ -25,7 +25,7 @@ import pyarrow as pa
 from txlog.core import ambient
 from txlog.core.changes.tasks._change_files import ChangesOfFiles
 from txlog.core.changes.tasks._file_rows import FileRows
-from txlog.core.changes.tasks._operation import MatchedFile, MatchedRows, RowOperation
+from txlog.core.changes.tasks._operation import KnownFiles, MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks._rewrite import Changed, FileRewriter
 from txlog.core.format.actions import AddFile, FileId, LiveKey
 from txlog.core.format.bitmaps import bitmap_of, is_in, unpack
@@ -89,7 +89,6 @@ class RowsDone(msgspec.Struct, frozen=True):
     counts: tuple[int, int, int]
     tombstones: Sequence[AddFile] | None = None
 
-    @property
     def row_changes(self) -> ChangesOfFiles:
         """The same for the change data feed."""
         going = [each for each in self.touched if len(each.replaced)]
@@ -197,9 +196,9 @@ class RowWork:
         """Whether a row of this file matches; the file was looked into."""
         return len(self._seen.hits[key[0]].positions) > 0
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
-        """The files that earlier changes of the handle looked into: `RowOperation.recall`."""
-        found = self._operation.recall(files, are_all_live=are_all_live)
+    def recall(self, known: KnownFiles, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
+        """The files that earlier changes of the handle looked into: `KnownFiles.recall`."""
+        found = self._operation.hits_at(known.recall(files, are_all_live=are_all_live))
         self._seen.hits.update(found)
         return found
 
@@ -208,7 +207,8 @@ class RowWork:
         if not adds:
             return
         started_s = ambient.monotonic_s()
-        kept = self._operation.find_kept(adds) if self._operation.uses_key_cache else {}
+        known = self._operation.known
+        kept = {} if known is None else self._operation.hits_at(known.find_kept(adds))
         self._seen.hits.update(kept)
         all_adds, adds = adds, [add for add in adds if add.file_id not in kept]
         largest_first = sorted(adds, key=lambda add: -add.size)
@@ -221,8 +221,8 @@ class RowWork:
             self._seen.hits[add.file_id] = hits
             if on_progress is not None:
                 on_progress(done, len(all_adds))
-        if self._operation.uses_key_cache:
-            self._operation.keep()
+        if known is not None:
+            known.keep()
         self._rate.size_bytes += sum(add.size for add in adds)
         self._rate.seconds += ambient.monotonic_s() - started_s
 
@@ -315,7 +315,7 @@ class RowWork:
         """Replace these files, and write the source rows that are due."""
         is_written, counts = self._counted(touched)
         changed = self.rewriter.change(touched, is_written)
-        rows = self._operation.tombstones() if self._adds_source_rows else None
+        rows = self._operation.tombstones() if is_written is not None else None
         tombstones = None if rows is None else self.rewriter.tombstones(rows)
         return RowsDone(self._operation, self.rows, touched, is_written, changed, counts, tombstones)
 
@@ -337,7 +337,7 @@ class RowWork:
 
     def _counted(self, touched: Sequence[MatchedFile]) -> tuple[NDArray[np.bool_] | None, tuple[int, int, int]]:
         """Which source rows are written here, and the numbers of inserted, updated and deleted rows."""
-        is_written = self._operation.inserted(touched)
+        is_written = self._operation.inserted(touched) if self._operation.has_source else None
         counts = self._operation.counts(touched, is_written)
         return (is_written, counts) if self._adds_source_rows else (None, (0, *counts[1:]))
 

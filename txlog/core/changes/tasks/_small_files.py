@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -96,11 +96,3 @@ class SmallFiles:
         firsts = np.cumsum(joined.counts) - joined.counts
         for add, first, count in zip(joined.adds, firsts.tolist(), joined.counts.tolist(), strict=True):
             self.held[add.file_id] = HeldFile(rows, first, count)
-
-
-def in_files(places: NDArray[Any], counts: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """For rows at ascending ``places`` of joined files: for each file, the range of these rows, and the file's first
-    row."""
-    ends = np.cumsum(counts)
-    cuts = np.searchsorted(places, ends.astype(places.dtype)).tolist()
-    return zip([0, *cuts[:-1]], cuts, (ends - counts).tolist(), strict=True)

@@ -286,9 +286,7 @@ class MergeSpec(msgspec.Struct, frozen=True):
 
     def new_rows(self, table: TaskTable, rows: pa.Table, is_matched: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         operation = self.bind(table, rows)
-        is_written = operation.inserted(())
-        assert is_written is not None
-        return operation.source_batches(is_written & ~is_matched)
+        return operation.source_batches(operation.inserted(()) & ~is_matched)
 
     def counts(self, written: int, matched: int, parts: WriteMetrics) -> tuple[int, int, int]:
         return written, parts.rows_updated, parts.rows_deleted

@@ -161,10 +161,7 @@ class BinRewriter:
         self._rows = FileRows(store, table, opens_once=True)
         self._vectors = DeletionVectorReader(store, table.version)
         self.schema = self._rows.schema
-        new = written_as or table
-        plan = WritePlan.of(
-            new.metadata, new.protocol, table=store.uri, read_version=table.version, schema=new.schema, rows="old"
-        )
+        plan = WritePlan.of_table(written_as or table, store.uri, rows="old")
         plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
         self._plan = replace(
             plan,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from txlog.core.predicates.skipping._many_files import FilePruner, prune_files
     from txlog.core.predicates.skipping._one_file import ColumnFacts, Pruner
     from txlog.core.predicates.skipping._partition_predicate import PartitionPredicate
-    from txlog.core.predicates.skipping._proof import MatchProver, without_nan_doubts
+    from txlog.core.predicates.skipping._proof import every_row_matches, without_nan_doubts
     from txlog.core.predicates.skipping._row_groups import RowGroupPruner
 else:
     from txlog.core.util import face
@@ -32,7 +32,7 @@ else:
         _many_files: FilePruner prune_files
         _one_file: ColumnFacts Pruner
         _partition_predicate: PartitionPredicate
-        _proof: MatchProver without_nan_doubts
+        _proof: every_row_matches without_nan_doubts
         _row_groups: RowGroupPruner
         """,
     )
@@ -45,12 +45,12 @@ __all__ = [
     "FilePruner",
     "KeyPruner",
     "KeyRanges",
-    "MatchProver",
     "PartitionPredicate",
     "Pruner",
     "RowGroupPruner",
     "bounds_of_parsed",
     "bounds_of_text",
+    "every_row_matches",
     "key_range",
     "leaves_of",
     "parsed_statistics",

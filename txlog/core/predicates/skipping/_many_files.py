@@ -1,4 +1,4 @@
-"""Prunes many files at a time: the decision of ``one_file`` for each, computed by columns.
+"""Prunes many files at a time: the decision of ``_one_file`` for each, computed by columns.
 
 In: a predicate and the files of a table, as Arrow columns. Out: a mask, False exactly if the rule for one file finds
 that no row can match. Partition values are decided once for each combination, statistics as columns of bounds. If
@@ -8,7 +8,7 @@ checkpoint are decided by their footers. PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -21,6 +21,7 @@ from txlog.core.format.schema import STRING, Struct
 from txlog.core.predicates.skipping._bounds_columns import (
     BoundsColumns,
     ColumnBounds,
+    ColumnLeaf,
     Mask,
     bounds_of_struct,
     bounds_of_text,
@@ -41,13 +42,14 @@ from txlog.core.predicates.terms.predicate import (
 )
 from txlog.core.predicates.terms.tree import Path
 from txlog.core.predicates.terms.values import beside
+from txlog.core.util import cached_property
 
 if TYPE_CHECKING:
     from txlog.core.util import Apply
 
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
-_SINGLE_ROWS = 32  # fewer rows are decided faster one by one than by columns
+SINGLE_ROWS = 32  # fewer rows are decided faster one by one than by columns
 _FEW_VALUES = 8
 
 Possible: TypeAlias = "tuple[Mask, Mask]"
@@ -81,9 +83,12 @@ class FilePruner:
         self.only_partition_column = pruner.only_partition_column
         self.needs_statistics = self._pruner.needs_statistics
         self._facts: dict[tuple[tuple[str, str | None], ...], Mapping[Path, ColumnFacts]] = {}
-        self.leaves = leaves_of(
-            self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
-        )
+
+    @cached_property
+    def leaves(self) -> tuple[ColumnLeaf, ...]:
+        """The columns whose bounds decide, of more files than are decided one by one."""
+        paths = frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
+        return leaves_of(self._pruner.schema, paths)
 
     def mask_of_table(self, files: pa.Table, apply: Apply = map) -> Mask:
         """`mask` of a table of files in batches; ``apply`` maps over these."""
@@ -92,7 +97,10 @@ class FilePruner:
 
     def mask(self, files: pa.RecordBatch) -> Mask:
         """True for each file (columns ``partitionValues`` and ``stats``) that may hold a matching row."""
-        partition, verdict = self._by_partition(files.column("partitionValues"))
+        maps = files.column("partitionValues")
+        if len(maps) <= SINGLE_ROWS:
+            return self._one_by_one(map(dict, maps.to_pylist()), files.column("stats"))
+        partition, verdict = self._by_partition(maps)
         if self.needs_statistics:
             rows = np.flatnonzero(verdict)
             texts = self._with_parts(_taken(files.column("stats"), rows))
@@ -182,13 +190,14 @@ class FilePruner:
 
     def _by_slice(self, texts: pa.StringArray, partition: Partition, codes: Any) -> Mask:
         """Decide all texts at once; if Arrow refuses one, decide ever smaller pieces around it."""
-        if len(texts) <= _SINGLE_ROWS:
-            return self._one_by_one(texts, partition, codes)
+        of_each = (partition.values[code] for code in codes.tolist())
+        if len(texts) <= SINGLE_ROWS:
+            return self._one_by_one(of_each, texts)
         try:
             bounds = bounds_of_text(texts, self.leaves)
         except (pa.ArrowException, ValueError):
             if len(texts) <= _SLICE_ROWS_MIN:
-                return self._one_by_one(texts, partition, codes)
+                return self._one_by_one(of_each, texts)
             step = -(-len(texts) // 8)
             starts = range(0, len(texts), step)
             return np.concatenate(
@@ -197,12 +206,13 @@ class FilePruner:
         verdict = self._judge(bounds, partition, codes)
         odd = np.flatnonzero(bounds.odd)
         if len(odd):
-            verdict[odd] = self._one_by_one(texts.take(from_numbers(odd)), partition, codes[odd])
+            verdict[odd] = self._one_by_one(
+                map(partition.values.__getitem__, codes[odd].tolist()), texts.take(from_numbers(odd))
+            )
         return verdict
 
-    def _one_by_one(self, texts: pa.StringArray, partition: Partition, codes: Any) -> Mask:
-        may_match, values = self._pruner.may_match, partition.values
-        judged = (may_match(values[code], text) for code, text in zip(codes.tolist(), texts.to_pylist(), strict=True))
+    def _one_by_one(self, values: Iterable[Mapping[str, str | None]], texts: pa.StringArray) -> Mask:
+        judged = map(self._pruner.may_match, values, texts.to_pylist())
         return np.fromiter(judged, dtype=bool, count=len(texts))
 
     def _judge(self, bounds: BoundsColumns, partition: Partition, codes: Any) -> Mask:

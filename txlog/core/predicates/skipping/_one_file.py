@@ -1,4 +1,4 @@
-"""Pruning: which data files may hold a row that a predicate keeps. The rule; `many_files` computes it by columns.
+"""Pruning: which data files may hold a row that a predicate keeps. The rule; `_many_files` computes it by columns.
 
 In: a predicate and what the log knows about a file: partition values and statistics. Out: False only if no row of the
 file can match; in doubt, True. Partition values are exact. Statistics are bounds that may be wide or missing; decimal
@@ -62,7 +62,7 @@ _Possible: TypeAlias = tuple[bool, bool]
 
 
 class Pruner:
-    """One predicate, prepared to check files one by one; ``many_files`` checks many at a time.
+    """One predicate, prepared to check files one by one; ``_many_files`` checks many at a time.
 
     The predicate must be bound to the schema. Each combination of partition values is decided once. ``schema`` and
     ``paths`` have the names in the log.
@@ -74,7 +74,7 @@ class Pruner:
         self.predicate = prunable(parts.predicate)
         partition_columns = physical_names(schema, partition_columns)
         self.schema = schema = parts.schema
-        self.with_parts = parts.in_statistics
+        self.with_parts = parts.in_statistics if parts.has_any else lambda stats: stats
         self.has_parts = parts.has_any
         self.paths = paths_of(self.predicate)
         self.partition_columns = tuple(name for name in partition_columns if (name,) in self.paths)

@@ -44,7 +44,7 @@ class Parts:
 
     def in_statistics(self, stats: str | None) -> str | None:
         """The text of ``add.stats`` with the bounds of the parts."""
-        if stats is None or not self._columns:
+        if stats is None:
             return stats
         try:
             document = orjson.loads(stats)

@@ -34,20 +34,13 @@ _EXACT = frozenset(name for name, facts in PRIMITIVES.items() if name == "boolea
 _UNKNOWN = ColumnFacts()
 
 
-class MatchProver:
-    """The predicate of a pruner, for the files of one table."""
-
-    def __init__(self, pruner: Pruner) -> None:
-        self._pruner = pruner
-
-    def every_row_matches(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
-        """Whether the predicate is certainly true for each row of the file. True for a file without rows too."""
-        pruner = self._pruner
-        facts = dict(pruner.partition_facts(partition_values))
-        for path, known in pruner.statistics_facts(stats).items():
-            if path not in facts and _is_exact(path, pruner.schema):
-                facts[path] = known
-        return _certain(pruner.predicate, facts)[0]
+def every_row_matches(pruner: Pruner, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
+    """Whether the pruner's predicate is certainly true for each row of this file. True for a file without rows too."""
+    facts = dict(pruner.partition_facts(partition_values))
+    for path, known in pruner.statistics_facts(stats).items():
+        if path not in facts and _is_exact(path, pruner.schema):
+            facts[path] = known
+    return _certain(pruner.predicate, facts)[0]
 
 
 def _is_exact(path: Path, schema: Struct) -> bool:

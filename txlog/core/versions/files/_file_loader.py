@@ -7,6 +7,7 @@ newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Reconciliat
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -173,19 +174,20 @@ class FileLoader:
     def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest, MaybeOpened], T]) -> T:
         """Call ``read`` with the checkpoint and the file actions after it. If that fails, try another checkpoint."""
         segment = state.segment
-        replacement = _Replacement(state)
+        replacement: _Replacement | None = None
         while True:
             try:
                 opened = self._begin_to_open(segment.checkpoint)
                 newest = self._fold_tail(segment)
                 try:
-                    with small_pages():
+                    with small_pages() if segment.checkpoint else contextlib.nullcontext():
                         found = read(segment.checkpoint, newest, opened())
                 except (CorruptLogError, NotFoundError) as error:
+                    replacement = replacement or _Replacement(state)
                     replacement.exclude(segment.checkpoint, error)
                     raise
             except (CorruptLogError, NotFoundError) as error:
-                listing = list_log(self._store)
+                replacement, listing = replacement or _Replacement(state), list_log(self._store)
                 failed, segment = segment, replacement.choose(listing, segment, error)
                 if isinstance(error, CorruptLogError) or segment.first_commit <= failed.first_commit:
                     logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txlog.core.changes.tasks.operations._delete import Condition, DeleteRows, DeleteSpec
+    from txlog.core.changes.tasks.operations._delete import DeleteRows, DeleteSpec
     from txlog.core.changes.tasks.operations._keyed_change import KeyedChange
     from txlog.core.changes.tasks.operations._known_keys import KnownKeys, cached_keys, keys_of_file, known_keys
     from txlog.core.changes.tasks.operations._merge import MergeRows
@@ -41,7 +41,7 @@ else:
     __getattr__, __dir__ = face(
         __name__,
         """
-        _delete: Condition DeleteRows DeleteSpec
+        _delete: DeleteRows DeleteSpec
         _keyed_change: KeyedChange
         _known_keys: KnownKeys cached_keys keys_of_file known_keys
         _merge: MergeRows
@@ -61,7 +61,6 @@ __all__ = [
     "MEMORY_MAX_BYTES",
     "ColumnValues",
     "ComputedKey",
-    "Condition",
     "DeleteRows",
     "DeleteSpec",
     "KeyedChange",

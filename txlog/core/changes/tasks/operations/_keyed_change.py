@@ -9,14 +9,14 @@ deleted or added a key. Here, a source row replaces the rows with its key as a w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from txlog.core.changes.tasks import FileReader, FileRows, MatchedFile, MatchedRows, RowOperation
-from txlog.core.changes.tasks.operations._known_keys import KeysOfFile, KnownKeys
+from txlog.core.changes.tasks.operations._known_keys import KnownKeys
 from txlog.core.changes.tasks.operations._merge_history import merge_metrics
 from txlog.core.changes.tasks.operations._numbered_keys import NumberedKeys
 from txlog.core.changes.tasks.operations._sorted_keys import SortedKeys
@@ -31,6 +31,8 @@ from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from txlog.core.reading import KeyPlaces
 
 _SMALL_BYTES = 1 << 20  # a small file has at most one row group to skip, and checking costs as much
 _PROBE_ROWS = 1 << 20  # looked up at a time: each lookup's cost grows with the number of source keys
@@ -54,31 +56,19 @@ class CachesKeys(RowOperation):
     """A `RowOperation` that looks for keys in files, and lets the table's handle keep them, if it keeps any."""
 
     name = "MERGE"
-    uses_key_cache = True
-
-    def __init__(self, known: KnownKeys | None) -> None:
-        self._known = known
-
-    def _keys_of(self, add: AddFile) -> KeysOfFile | None:
-        """Takes the keys of a file that is read, if they are to be kept."""
-        return None if self._known is None else self._known.keys_of(add)
+    has_source = True
+    known: KnownKeys | None
 
     def note_keys(self, adds: Sequence[AddFile], counts: NDArray[np.int64], columns: Sequence[pa.Array]) -> None:
         """Take the keys of files that were read together, with these numbers of rows, if they are to be kept."""
-        kept = [self._keys_of(add) for add in adds]
+        if self.known is None:
+            return
+        kept = [self.known.keys_of(add) for add in adds]
         firsts = np.cumsum(counts) - counts
         for each, first, count in zip(kept, firsts.tolist(), counts.tolist(), strict=True):
             if each is not None and count:
                 each.note([column.slice(first, count) for column in columns], np.arange(count))
                 each.offer()
-
-    def keep(self) -> None:
-        if self._known is not None:
-            self._known.keep()
-
-    def keep_beside(self) -> None:
-        if self._known is not None:
-            self._known.keep_beside()
 
 
 class KeyedChange(CachesKeys):
@@ -88,7 +78,7 @@ class KeyedChange(CachesKeys):
         self, source: KeyedSource, table: DefinedTable, known: KnownKeys | None, *, replaces_rows: bool = True
     ) -> None:
         """``replaces_rows``: matched rows go, and the source's come. Otherwise they stay as they are."""
-        super().__init__(known)
+        self.known = known
         self._source = source
         self._table = table
         self.num_source_rows = source.num_rows
@@ -111,11 +101,6 @@ class KeyedChange(CachesKeys):
     def _values_of_keys(self) -> Sequence[pa.Array | KeyRanges]:
         """The values of each key column, or ranges that hold them."""
         return self._index.ranges if isinstance(self._index, NumberedKeys) else self._index.columns
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the source has no row."""
-        return self.num_source_rows == 0
 
     @property
     def reads(self) -> Predicate | None:
@@ -147,7 +132,7 @@ class KeyedChange(CachesKeys):
         return self._pruner.mask_of_table(files)
 
     def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
-        kept = self._keys_of(add)
+        kept = None if self.known is None else self.known.keys_of(add)
         is_narrow = (
             kept is None
             and add.size > _SMALL_BYTES
@@ -196,22 +181,13 @@ class KeyedChange(CachesKeys):
         stays = None if self.replaces_rows else np.zeros(len(positions), dtype=bool)
         return MatchedRows(positions, source_rows, stays)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
-        if self._known is None:
-            return {}
-        found = self._known.recall(files, are_all_live=are_all_live)
+    def hits_at(self, places: Mapping[FileId, KeyPlaces]) -> dict[FileId, MatchedRows]:
         none = self._hits(np.empty(0, np.uint64), np.empty(0, np.int64))  # in most files if there are many
-        return {
-            file: self._hits(each.positions, each.keys) if len(each.positions) else none for file, each in found.items()
-        }
-
-    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, MatchedRows]:
-        found = {} if self._known is None else self._known.find_kept(adds)
-        return {file: self._hits(each.positions, each.keys) for file, each in found.items()}
+        return {file: self._hits(at.positions, at.keys) if len(at.positions) else none for file, at in places.items()}
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
-        if self._known is not None:
-            self._known.keep_written(files, is_written)
+        if self.known is not None:
+            self.known.keep_written(files, is_written)
 
     # --- rows -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ execution, from all live files.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class MergeRows(CachesKeys):
         known: KnownKeys | None = None,
         numbers: Numbers | None = None,
     ) -> None:
-        super().__init__(None if source.computed else known)
+        self.known = None if source.computed else known
         self._source = source
         self.num_source_rows: int = source.rows.num_rows
         self._given = clauses
@@ -87,7 +87,7 @@ class MergeRows(CachesKeys):
         looked_at = conditions | source.target_columns
         self._fields = tuple(field for field in table.schema.fields if field.name in looked_at)
         if self._clauses.of["not matched by source"]:
-            self._known = None
+            self.known = None
         self._keys_decide = source.is_by_keys and source.target_term is None and not conditions
         self._pairs_left = PAIRS_MAX
         self._places: dict[FileId, KeyPlaces] = {}
@@ -137,11 +137,11 @@ class MergeRows(CachesKeys):
         return mask & flags_of(prune_files(files, self._range, self._schema, self._partition_columns))
 
     def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
-        places = self._places.get(add.file_id)
+        places = self._places.pop(add.file_id, None)
         if places is not None:
             batches: Iterator[tuple[NDArray[Any], pa.RecordBatch]] = rows.at(add, places.positions, self._fields)
             return _joined([self._hits(positions, batch) for positions, batch in batches])
-        kept = self._keys_of(add)
+        kept = None if self.known is None else self.known.keys_of(add)
         is_narrow = (
             kept is None
             and not self._clauses.of["not matched by source"]
@@ -165,22 +165,13 @@ class MergeRows(CachesKeys):
             if joined.rows is None:
                 yield self.look_up(rows, joined.adds[0])
                 continue
-            if self._known is not None:
+            if self.known is not None:
                 self.note_keys(joined.adds, joined.counts, self._source.keys_of(joined.rows))
             found = self._hits(np.arange(joined.rows.num_rows), joined.rows)
             yield from found.in_files(joined.counts)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
+    def hits_at(self, places: Mapping[FileId, KeyPlaces]) -> dict[FileId, MatchedRows]:
         """If not just keys decide, rows with a source key are only recorded: `look_up` reads them."""
-        if self._known is None:
-            return {}
-        self._places = {}
-        return self._hits_at(self._known.recall(files, are_all_live=are_all_live))
-
-    def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, MatchedRows]:
-        return {} if self._known is None else self._hits_at(self._known.find_kept(adds))
-
-    def _hits_at(self, places: dict[FileId, KeyPlaces]) -> dict[FileId, MatchedRows]:
         if not self._keys_decide:
             self._places |= {file: at for file, at in places.items() if len(at.positions)}
         return {
@@ -256,7 +247,7 @@ class MergeRows(CachesKeys):
     def matched(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         return self._source.is_matched([rows[rows >= 0] for rows in (each.live_source_rows for each in touched)])
 
-    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         self._refuse_ambiguous(touched)
         is_written: NDArray[np.bool_] = (self._insert_clauses() != NONE) & ~self.matched(touched)
         return is_written

@@ -17,12 +17,11 @@ import pyarrow as pa
 from txlog.core import ambient
 from txlog.core.changes.tasks import FileRows, Images, MatchedFile, MatchedRows
 from txlog.core.changes.tasks.operations._assignments import Assignments, assigned_names
-from txlog.core.changes.tasks.operations._delete import Condition, RowsOfCondition
+from txlog.core.changes.tasks.operations._delete import RowsOfCondition
 from txlog.core.format.actions import AddFile
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.predicates import AnyCondition
 from txlog.core.row_rules import computed_columns, refuse_set_numbers
-from txlog.result import WriteMetrics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +44,7 @@ class UpdateSpec(msgspec.Struct, frozen=True):
         refuse_set_numbers(table.schema, assigned_names(self.values, table.schema))
         computed = computed_columns(table.schema, None, table.partition_columns, zone=table.time_zone)
         assignments = Assignments(self.values, table.schema, computed, zone=table.time_zone, now=self.now)
-        return UpdateRows(Condition(self.where, table, self.now), assignments, table)
+        return UpdateRows(self.where, assignments, table, self.now)
 
 
 class UpdateRows(RowsOfCondition):
@@ -55,8 +54,10 @@ class UpdateRows(RowsOfCondition):
     makes_images = True
     replaces_rows = True
 
-    def __init__(self, condition: Condition, assignments: Assignments, table: DefinedTable) -> None:
-        super().__init__(condition)
+    def __init__(
+        self, where: AnyCondition | None, assignments: Assignments, table: DefinedTable, now: datetime.datetime
+    ) -> None:
+        super().__init__(where, table, now)
         self._assignments = assignments
         needed = assignments.needed
         self.image_fields = tuple(field for field in table.schema.fields if field.name in needed)
@@ -65,12 +66,9 @@ class UpdateRows(RowsOfCondition):
             self.changed_fields = tuple(field for field in table.schema.fields if field.name in names)
             read = names | assignments.needed_to_change
             self.fields_for_changes = tuple(field for field in table.schema.fields if field.name in read)
-        read = condition.predicate.columns() - {*table.partition_columns}
+        read = self.predicate.columns() - {*table.partition_columns}
         self._read_fields = tuple(field for field in self.image_fields if field.name in read)
         self._kept_bytes = 0
-
-    def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
-        return {"numUpdatedRows": done.rows_updated}
 
     def matches_whole_file(self, add: AddFile) -> bool:
         return False
@@ -78,7 +76,7 @@ class UpdateRows(RowsOfCondition):
     def look_up(self, rows: FileRows, add: AddFile) -> MatchedRows:
         """Keeps the condition's columns that new versions of rows need too, as far as memory allows."""
         left_bytes = KEPT_MAX_BYTES - self._kept_bytes  # approximately: two threads look into files
-        positions, values = self._condition.matches(rows, add, self._read_fields, left_bytes)
+        positions, values = self._matches(rows, add, self._read_fields, left_bytes)
         self._kept_bytes += 0 if values is None else values.nbytes
         return MatchedRows(positions, values=values)
 

@@ -1,7 +1,7 @@
 """UPSERT: source rows replace the table rows with their keys, or are added if there are none.
 
 In: a `UpsertSource`, and what to do with keys that the table has or lacks. Out: a `RowOperation`. How it finds the rows
-with a key is ``keyed_change``'s.
+with a key is ``_keyed_change``'s.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class UpsertRows(KeyedChange):
         self._names = list(table.schema.names)
         self.makes_images = updated is not None
         is_plain = upsert.when_matched == "update" and upsert.when_not_matched == "insert"
-        self.writes_every_source_row = is_plain and not self.makes_images and not self.is_empty
+        self.writes_every_source_row = is_plain and not self.makes_images and self.num_source_rows > 0
         new = {*(updated or ()), *(each.name for each in self._recomputed)}
         self.image_fields = tuple(field for field in table.schema.fields if field.name not in new)
         if updated is not None and self._computed is None:
@@ -321,7 +321,7 @@ class UpsertRows(KeyedChange):
         columns = [recomputed[name].of(rows) if name in recomputed else rows.column(name) for name in self._names]
         return pa.RecordBatch.from_arrays(columns, names=self._names)
 
-    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         is_matched = self.matched(touched)
         is_written = np.zeros(len(is_matched), dtype=bool)
         if self._upsert.when_not_matched == "insert":

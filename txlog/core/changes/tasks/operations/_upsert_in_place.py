@@ -43,7 +43,7 @@ class UpsertInPlace(UpsertRows):
     def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> MatchedRows:
         return replace(super()._hits(positions, source_rows), clauses=np.zeros(len(positions), dtype=np.int8))
 
-    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_] | None:
+    def inserted(self, touched: Sequence[MatchedFile]) -> NDArray[np.bool_]:
         """Record in ``clauses`` which hits are replaced by a source row. This needs the hits of all files."""
         for each, is_updated in zip(touched, self.updated(touched)[0], strict=True):
             assert each.hits.clauses is not None
