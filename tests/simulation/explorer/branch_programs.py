@@ -291,8 +291,9 @@ def end_branch(run: Run) -> None:
         table = _table(session)
         status = [each.status for each in table.branches()]
         is_there = bool(_worlds(run)[1].ledger.versions)
-        if is_there and status == ["open"]:
+        if is_there and status in (["open"], ["broken"]):
             _make_again_if_refused(run, table)
+            status = [each.status for each in table.branches()]
         if run.scenario.trimmed:  # a vacuum may have deleted what was left
             run.branches.check_files(*_worlds(run))
         elif is_there != bool(status):
