@@ -59,6 +59,8 @@ _LONG_TAIL_COMMITS = 10
 """Reading this many commits costs more than reading the hint, which may name a newer checkpoint."""
 _ACTIONS_KEPT = 1_000
 """A commit with at most this many actions is kept, so the next file list need not read it again."""
+_COMMITS_KEPT = 8
+"""So many of them, one after the other."""
 MANY_FILES = 100_000
 """Parsing the statistics of this many listed files takes longer than reading typed statistics from a checkpoint."""
 _SHORT_BYTES = 1 << 20
@@ -90,7 +92,7 @@ class DeltaLog:
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
         self._short: tuple[TableState, pa.Table] | None = None
         self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
-        self._last: Commit | None = None  # the last one that advanced a state, if it is small
+        self._last: tuple[Commit, ...] = ()  # the last ones that advanced a state, if they are small
 
     @cached_property
     def _files(self) -> FileLoader:
@@ -308,8 +310,15 @@ class DeltaLog:
         ``asked`` is before the request that found or put the commit: afterwards the process may have been suspended for
         longer than any retention.
         """
-        self._last = commit if not commit.files_skipped and len(commit.actions) <= _ACTIONS_KEPT else None
+        is_kept = not commit.files_skipped and len(commit.actions) <= _ACTIONS_KEPT
+        before = self._last if self._last and self._last[-1].version + 1 == commit.version else ()
+        self._last = (*before[1 - _COMMITS_KEPT :], commit) if is_kept else ()
         return self._remember(advance(state, commit, self.time_zone), asked)
+
+    def _kept(self, first: int, last: int) -> Sequence[Commit]:
+        """These commits, if all of them are kept."""
+        found = [commit for commit in self._last if first <= commit.version <= last]
+        return found if len(found) == last - first + 1 else ()
 
     def learn_totals(self, version: int, totals: Totals) -> None:
         """Add totals counted at ``version`` to the known state and its successors."""
@@ -370,10 +379,8 @@ class DeltaLog:
     def commits_between(self, first: int, last: int, *, files: bool = True) -> Iterator[Commit]:
         """Every commit of ``[first, last]``, ascending; without ``files`` their file actions may be skipped. Raises
         what `read_commit` raises."""
-        known = self._last
-        if known is not None and first == last == known.version:
-            return iter((known,))
-        return self.commits.read_range(first, last, files=files)
+        kept = self._kept(first, last)
+        return iter(kept) if kept else self.commits.read_range(first, last, files=files)
 
     def commits_since(self, before: TableState, asked: ambient.Instant, state: TableState) -> list[Commit] | None:
         """The commits after ``before`` up to ``state``, for who listed the files of ``before`` when they were ``asked``
@@ -430,7 +437,7 @@ class DeltaLog:
             if table is None:
                 live = self._files.files(state if is_just_loaded else self._on_short_tail(state))
             else:
-                live = self._files.files_from(table, version, state, self._last)
+                live = self._files.files_from(table, version, state, self._kept(version + 1, state.version))
         self._live = (state.version, asked, weakref.ref(live))
         self._short = (state, live) if live.nbytes <= _SHORT_BYTES else None
         return live

@@ -131,17 +131,14 @@ class FileLoader:
 
         return self._read(state, read)
 
-    def files_from(self, known: pa.Table, version: int, state: TableState, last: Commit | None = None) -> pa.Table:
+    def files_from(self, known: pa.Table, version: int, state: TableState, since: Sequence[Commit] = ()) -> pa.Table:
         """The live files of ``state``, given an older ``version``'s: reads only the commits since.
 
-        If ``last`` is the only one, it is not read again. If one was cleaned up, everything is reloaded. Raises what
-        `files` raises.
+        If these are given, none is read. If one was cleaned up, everything is reloaded. Raises what `files` raises.
         """
         try:
-            if last is not None and last.version == state.version == version + 1:
-                newest = fold_commits([last])
-            else:
-                newest = fold_commits(self._commits.read_range(version + 1, state.version, files=True))
+            read = since or self._commits.read_range(version + 1, state.version, files=True)
+            newest = fold_commits(read)
         except NotFoundError:
             return self.files(state)
         return coalesced(reconcile(known.to_batches(), newest))
