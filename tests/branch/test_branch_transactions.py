@@ -120,13 +120,12 @@ def test_a_serializable_transaction_reads_what_others_append_too(tmp_path: Path)
 @pytest.mark.parametrize("decides", [True, False], ids=["whose log decides", "that is prepared"])
 def test_a_branch_in_a_transaction_of_several_tables_says_what_was_read_of_it(decides: bool, tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
-    branch = table.branch("b")
 
     def id_of(table: Table) -> str:
         return table._open_table.log.newest_state().metadata.id
 
-    others = (Table.create(tmp_path / f"other{number}", rows_of().schema) for number in range(100))
-    other = next(each for each in others if (id_of(each) < id_of(branch)) == decides)
+    pairs = ((table.branch(f"b{at}"), Table.create(tmp_path / f"other{at}", rows_of().schema)) for at in range(100))
+    branch, other = next(pair for pair in pairs if (id_of(pair[1]) < id_of(pair[0])) == decides)
     other.append(rows_of(5))
     with txlog.transaction([branch, other]) as txn:
         txn[branch].delete("id = 12")

@@ -56,10 +56,22 @@ def removed_meanwhile(table: OpenTable, base: TableState, known: TableState) -> 
     """The files and vectors of ``base``, which a branch has just named, that a vacuum may have deleted before, since it
     began after the version ``known``. One that begins later sees the branch, and one that began earlier keeps what was
     removed since. Raises what loading a version raises."""
+    if not is_followed(table, known):
+        return []
     newest = table.log.newest_state()
     if newest.vacuum is None or newest.vacuum.version <= known.version:
         return []
     return differing(table.log.files(base), table.log.files(newest))[0]
+
+
+def is_followed(table: OpenTable, state: TableState) -> bool:
+    """Whether the newest version that is known is no longer the newest. Raises what loading a version raises."""
+    if not table.log.state_is_fresh():  # the next version may have been cleaned up
+        return table.log.newest_state().version > state.version
+    try:
+        return table.log.versions.stat(state.version + 1) is not None
+    except NotFoundError:
+        return False
 
 
 def lost_before_it_was_whole(

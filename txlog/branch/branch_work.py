@@ -149,6 +149,8 @@ class BranchWork:
     @cached_property
     def definition(self) -> Definitions | None:
         """The definitions that the branch began with and that it has now; None if they say the same of every row."""
+        if self.changes.defined_at <= self.defined_at:
+            return None
         before, protocol = self._first
         is_same = is_same_definition(self.first_metadata, without_origin(self.state.metadata))
         if is_same and merged(protocol, self.state.protocol) == protocol:

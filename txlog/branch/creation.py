@@ -21,7 +21,7 @@ from txlog.branch.ending import end
 from txlog.branch.known import Origin, begun, info_of, is_closed, origin_of, remember_table
 from txlog.branch.numbers import NUMBERS, ROW_IDS, first_numbers
 from txlog.branch.places import check_name, place_of, require_no_branch
-from txlog.core.format.actions import Metadata, operation_parameters
+from txlog.core.format.actions import Metadata, line_of, operation_parameters
 from txlog.core.format.column_mapping import MODE_KEY, assign, mapping_mode
 from txlog.core.format.features import DELETED_BRANCH, check_can_read, without_feature
 from txlog.core.format.file_columns import FILES_SCHEMA, add_files_of
@@ -63,6 +63,9 @@ _LAST_MADE: Final[MutableMapping[OpenTable, dict[str, Any]]] = WeakKeyDictionary
 """The logs of the branches that a handle of a table made last, by name, for what they know."""
 _LAST_MADE_MAX = 8
 
+_LAST_LINES: Final[MutableMapping[OpenTable, tuple[pa.Table, bytes]]] = WeakKeyDictionary()
+"""The files of the branch that a handle of a table made last, and their lines: most of them are the next one's."""
+
 OF_A_BRANCH: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 36500 days",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
@@ -83,9 +86,11 @@ def make_branch(table: OpenTable, *, name: object, version: int | None = None) -
     require_no_branch(table.uri)
     newest = table.writable_state()
     _check_kind(table, newest)
-    base = newest if version is None or version == newest.version else table.log.state_at(version)
-    with TxlogError.located(table.uri, base.version):
-        check_can_read(base.protocol, base.metadata)
+    base = newest
+    if version is not None and version != newest.version:
+        base = table.log.state_at(version)
+        with TxlogError.located(table.uri, base.version):
+            check_can_read(base.protocol, base.metadata)
     branch, there = _branch_there(table, newest, checked)
     if there is not None:
         _require_finished(table, newest, branch, there[0], checked)
@@ -178,6 +183,8 @@ def _there(table: OpenTable, newest: TableState, branch: OpenTable) -> tuple[Tab
 
     Raises NotFoundError if the rows that it was to begin with are gone, and what `_files_of` raises.
     """
+    if branch.store.has_cheap_calls and branch.log.known_state is None and not branch.store.log.list_from("0"):
+        return None
     try:
         return branch.log.newest_with_files()
     except TableNotFoundError:
@@ -255,21 +262,22 @@ def _commit(
     define(builder, definition)
     builder.read_table()
     is_large = there is None and origin.own_version > 0
-    if not is_large:
-        gone, come = differing(live, wanted)
-        builder.remove(*gone)
-        has_same_ids = there is None or _tracks_as_before(base, there)
-        builder.add(*([*come, *renumbered(live, wanted)] if has_same_ids else add_files_of(wanted)), are_new=False)
+    is_new = there is None and not is_large and origin.row_ids is None
+    if not (is_large or is_new):
+        _put_files(builder, live, wanted, has_same_ids=there is None or _tracks_as_before(base, there))
     if origin.row_ids is not None:
         builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
+    size_bytes = sum(wanted["size"].to_pylist())
     info = OperationInfo(
         "CLONE",
         operation_parameters(
             source=f"delta.`{table.uri}`", sourceVersion=base.version, isShallow=True, branch=origin.name
         ),
-        metrics={"sourceNumOfFiles": str(wanted.num_rows), "sourceTableSize": str(sum(wanted["size"].to_pylist()))},
+        metrics={"sourceNumOfFiles": str(wanted.num_rows), "sourceTableSize": str(size_bytes)},
     )
     proposal = branch.proposed(builder, info, Isolation.SERIALIZABLE)
+    if is_new and wanted.num_rows:
+        proposal = replace(proposal, beside=(wanted.num_rows, size_bytes), lines=_lines_of(table, wanted))
     done: int | None = None
     with contextlib.suppress(ConflictError):
         if there is not None:
@@ -285,6 +293,25 @@ def _commit(
         _require_finished(table, table.log.newest_state(), branch, branch.log.newest_state(), origin.name)
         return None
     return done if done == origin.own_version else None
+
+
+def _put_files(builder: ProposalBuilder, live: pa.Table, wanted: pa.Table, *, has_same_ids: bool) -> None:
+    """Replace the files of a branch by others."""
+    gone, come = differing(live, wanted)
+    builder.remove(*gone)
+    builder.add(*([*come, *renumbered(live, wanted)] if has_same_ids else add_files_of(wanted)), are_new=False)
+
+
+def _lines_of(table: OpenTable, files: pa.Table) -> bytes:
+    """The lines of a first commit with these files: all that is to be known of them is in the table's log."""
+    known, lines = _LAST_LINES.get(table) or (files.slice(0, 0), b"")
+    rest = files.slice(known.num_rows)
+    if not files.slice(0, known.num_rows).equals(known):
+        rest, lines = files, b""
+    adds = (add if add.data_change else replace(add, data_change=True) for add in add_files_of(rest))
+    lines += b"".join([line_of(add) + b"\n" for add in adds])
+    _LAST_LINES[table] = files, lines
+    return lines
 
 
 def _tracks_as_before(base: TableState, there: TableState) -> bool:
@@ -325,7 +352,9 @@ def definition_of_branch(base: TableState, there: TableState | None, origin: Ori
         if key in base.metadata.configuration:
             configuration[key] = base.metadata.configuration[key]
     metadata = replace(found.metadata, configuration=configuration, description=None)
-    return replace(found, metadata=_with_numbers(metadata, base, origin))
+    if origin.numbers:
+        metadata = _with_numbers(metadata, base, origin)
+    return replace(found, metadata=metadata)
 
 
 def _mapped_as(configuration: Mapping[str, str], there: TableState) -> TableState:

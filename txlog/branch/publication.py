@@ -11,11 +11,13 @@ an application, `app_id_of`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 from pyroaring import BitMap64
 
+from txlog.branch.base_files import is_followed
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.ending import end
 from txlog.branch.ending import keep as keep_open
@@ -87,11 +89,12 @@ def _has_ended(work: BranchWork, done: WriteResult) -> bool:
     forgets = work.newest.properties.set_transaction_retention_ms is not None
     if done.outcome == "empty" or work.origin.is_kept or forgets:
         return end(work.branch, work.state, work.origin, "END BRANCH") is not None
-    try:
+    if not is_followed(work.branch, work.state):
+        return True
+    with contextlib.suppress(NotFoundError, CorruptLogError):  # a vacuum of the table has deleted what was left of it
         newest = work.branch.log.newest_state()
         return newest.version == work.state.version or is_closed(newest)
-    except (NotFoundError, CorruptLogError):  # a vacuum of the table has deleted what was left of it, or does
-        return True
+    return True
 
 
 def _published_now(work: BranchWork, user_metadata: str | None) -> WriteResult:
@@ -112,6 +115,8 @@ def _published_now(work: BranchWork, user_metadata: str | None) -> WriteResult:
 
 def _check_numbers(work: BranchWork) -> None:
     """Raises InvalidInputError if rows of the branch have numbers that the table may have given to others."""
+    if not work.origin.numbers:
+        return
     for column in identity_columns(work.state.schema):
         last = work.origin.numbers.get(column.physical)
         if column.mark is not None and last is not None and column.is_beyond(column.mark, last):
@@ -224,6 +229,8 @@ class Publication:
 
     def _vectors(self, dead: Mapping[str, BitMap64]) -> dict[str, DeletionVectorDescriptor]:
         """Vectors in the table's own folder, by the file's path; those of an earlier execution if they are the same."""
+        if not dead:
+            return {}
         new = [path for path, rows in dead.items() if path not in self._written or self._written[path][0] != rows]
         descriptors, _ = write_vectors(self._table.store.files, [dead[path] for path in new])
         self._unsent.own(vector_files(descriptors))
@@ -233,7 +240,7 @@ class Publication:
     def _dead_rows_of_new(self) -> dict[str, BitMap64]:
         """The deleted rows of the branch's own new files, by the files' paths in the table."""
         own = {path: add.deletion_vector for path, add in self._changes.added.items() if add.deletion_vector}
-        return dict(zip(own, self._touched.rows([*own.values()]), strict=True))
+        return dict(zip(own, self._touched.rows([*own.values()]), strict=True)) if own else {}
 
     # --- the proposal -----------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class EncodedAttempt(msgspec.Struct, frozen=True):
     def commit(self) -> Commit:
         """The commit as it was written, so that the caller need not read it back."""
         facts = commit_facts(self.sent, self.in_commit_timestamp_ms)
-        return Commit(self.attempt.version, self.sent.actions, facts, len(self.attempt.body))
+        return Commit(self.attempt.version, self.sent.actions, facts, len(self.attempt.body), bool(self.sent.lines))
 
 
 class CommitOutcome(msgspec.Struct, frozen=True):

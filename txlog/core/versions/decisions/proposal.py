@@ -118,7 +118,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     caller named the version it comes from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
     ``planned_on`` is the table's metadata at ``read_version``, and ``planned_protocol`` its protocol. ``members`` are
     the appends that a joined commit carries (`joined.Joining`); none for every other one. ``beside`` are the number and
-    the bytes of files that are no actions, since the checkpoint of the version has them (`OpenTable.begin`).
+    the bytes of files that are no actions, since the checkpoint of the version has them (`OpenTable.begin`), or the
+    commit has their ``lines``, whose files are the table's first ones.
     ``reads_told``: what commitInfo says of the read set, which a branch's publication depends on; None if it says
     nothing, since the table is no branch or the operation's parameters say it.
     """
@@ -144,6 +145,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     planned_protocol: Protocol | None = None
     members: tuple[Proposal, ...] = ()
     beside: tuple[int, int] = (0, 0)
+    lines: bytes = b""
     reads_told: ReadsTold | None = None
 
     @property
@@ -271,7 +273,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
         kinds = self._by_kind  # most commits have files alone, and some very many
         actions = [each for each in self.actions if not _is_undated(each)] if SetTransaction in kinds else self.actions
         lines = [_line(action) + b"\n" for action in actions]
-        return b"".join(lines), len(lines)
+        beside = self.beside[0] if self.lines else 0
+        return b"".join([*lines, self.lines]), len(lines) + beside
 
 
 def commit_bytes(
@@ -323,7 +326,7 @@ def _line(action: Action) -> bytes:
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
     """The parts of ``commitInfo`` that readers use, so a writer need not read back its own commit."""
     own: dict[str, Any] = {
-        "actions": 1 + len(proposal.actions),
+        "actions": 1 + len(proposal.actions) + (proposal.beside[0] if proposal.lines else 0),
         "net": proposal.net_files and list(proposal.net_files),
         "fingerprint": proposal.fingerprint,
         "reads": proposal.reads_told,
