@@ -2,8 +2,9 @@
 
 In: a file with rows to remove, or with new versions of rows. Out: its pending copy; None if the file, the table or the
 change is one that `SplicedCopies` leaves to the usual copy, which decodes every row. A row group without such rows is
-passed on; of one whose rows only change, so are the columns that do not. Statistics come from the new footer, as far as
-the old file's writer is trusted; floats, whose bounds are in no footer, are read, or have not changed.
+passed on; of one whose rows only change, so are the columns that do not; of one that only loses near rows, so are the
+pages without such a row. Statistics come from the new footer, as far as the old file's writer is trusted; floats, whose
+bounds are in no footer, are read, or have not changed.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from txlog.core.changes.tasks._file_rows import KEPT_BYTES, FileRows
+from txlog.core.changes.tasks._near_rows import are_near, flat_column
 from txlog.core.changes.tasks._operation import MatchedFile, RowOperation
 from txlog.core.format.arrow.arrays import from_flags, from_numbers
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_footer import check_footer, dictionary_leaves, read_footer
+from txlog.core.format.arrow.parquet_pages import FlatColumn, without_rows
 from txlog.core.format.arrow.parquet_rows import check_chunks, row_count
-from txlog.core.format.arrow.parquet_splice import MAGIC, Piece, Splice, footer_of, set_bounds, state_of
+from txlog.core.format.arrow.parquet_splice import MAGIC, PageDamaged, Piece, Splice, footer_of, set_bounds, state_of
 from txlog.core.format.arrow.used_dictionary import dictionary_bounds, with_used_entries
 from txlog.core.format.bitmaps import numbers_of
 from txlog.core.format.defined_table import DefinedTable
@@ -120,6 +123,13 @@ class SplicedCopies:
     def file_format(self) -> FileFormat:
         """How the table's files are written."""
         return layout_of(self.store.files, self.plan, TaskIdentity(self.plan.table_id, 0)).file_format
+
+    @cached_property
+    def takes_pages(self) -> bool:
+        """Whether pages may stay as they are: no setting of the table is about what is in them."""
+        settings = self.plan.parquet
+        of_pages = replace(settings, row_group_bytes=None, row_group_rows=None)
+        return of_pages == ParquetSettings(settings.codec)
 
     @cached_property
     def leaf_columns(self) -> list[str]:
@@ -292,6 +302,7 @@ class _Copy:
         self._statistics = FileStatistics(others, self._leaves)
         self._statistics.keep(kept, each.add.stats)
         self._observing = threading.Lock()
+        self._reading = threading.Lock()
         self._body: pa.Buffer  # of the part that is moved
         self._replaced: dict[str, list[pa.Array]] = {}
         self._keeps_replaced = (
@@ -400,23 +411,75 @@ class _Copy:
         if part:
             yield tuple(part)
 
-    def _left(self, item: tuple[int, tuple[Field, ...]]) -> _EncodedColumns:
-        """Some columns of a row group that only loses rows."""
+    def _left(self, item: tuple[int, tuple[Field, ...]]) -> Sequence[_EncodedColumns]:
+        """Some columns of a row group that only loses rows, in order."""
         group, fields = item
         with self._copies.working:
-            batches = self._copies.rows.reader(fields, by_row_group=True).batches(
-                self._each.add, with_dead_rows=True, row_groups=(group,)
-            )
-            left: list[pa.RecordBatch] = []
-            replaced: list[tuple[str, pa.Array]] = []
-            for positions, batch in batches:
-                left.append(self._without_removed(positions, batch, fields))
-                if self._keeps_replaced:
-                    replaced += self._replaced_of(positions, batch)
-            rows = pa.Table.from_batches(left)
-            if len(left) > 1:
-                rows = rows.unify_dictionaries()
-            return self._part(group, rows, fields)._replace(replaced=replaced)
+            by_pages = self._left_by_pages(group, fields)
+            parts: list[_EncodedColumns] = []
+            for is_made, run in itertools.groupby(fields, key=lambda field: field.name in by_pages):
+                some = tuple(run)
+                parts += [by_pages[field.name] for field in some] if is_made else [self._left_decoded(group, some)]
+            return parts
+
+    def _left_by_pages(self, group: int, fields: Sequence[Field]) -> dict[str, _EncodedColumns]:
+        """Those of the columns of which pages without a removed row are passed on."""
+        first, end = int(self._old.starts[group]), int(self._old.ends[group])
+        removed = _within(self._change.removed, first, end) - first
+        if self._keeps_replaced or not self._copies.takes_pages or not are_near(removed, end - first):
+            return {}
+        stays = np.ones(end - first, dtype=bool)
+        stays[removed] = False
+        chunks = self._old.metadata.row_group(group)
+        saving, _ = dictionary_leaves(chunks)
+        found: dict[str, _EncodedColumns] = {}
+        flat = [*self._flat(chunks, fields)]
+        bodies = self._bodies([self._old.splice.chunk(group, leaf)[1:] for _, leaf, _ in flat])
+        for (field, leaf, column), body in zip(flat, bodies, strict=True):
+            metadata, start, length = self._old.splice.chunk(group, leaf)
+            try:
+                chunk = without_rows(
+                    body,
+                    metadata,
+                    column,
+                    stays,
+                    keeps_dictionary=leaf in saving,
+                    wants_floats=(field.name,) in self._statistics.floats,
+                )
+            except PageDamaged:
+                raise self._damaged(start, length) from None
+            if chunk is None:
+                continue
+            with self._observing:
+                for values in chunk.floats:
+                    self._statistics.observe(pa.RecordBatch.from_arrays([values], names=[field.name]))
+            found[field.name] = _EncodedColumns(pa.py_buffer(chunk.body), chunk.footer, [leaf])
+        return found
+
+    def _flat(self, chunks: Any, fields: Sequence[Field]) -> Iterator[tuple[Field, int, FlatColumn]]:
+        """Those of the columns whose pages hold rows, with their leaf."""
+        for field in fields:
+            leaf, *others = self._leaves_of([field])
+            if others or pa.types.is_nested(self._format.schema.field(field.name).type):
+                continue
+            column = flat_column(self._old.metadata, self._old.believed, chunks, leaf)
+            if column is not None and (field.nullable or not column.is_nullable):  # NULL there is told when decoded
+                yield field, leaf, column
+
+    def _left_decoded(self, group: int, fields: tuple[Field, ...]) -> _EncodedColumns:
+        batches = self._copies.rows.reader(fields, by_row_group=True).batches(
+            self._each.add, with_dead_rows=True, row_groups=(group,)
+        )
+        left: list[pa.RecordBatch] = []
+        replaced: list[tuple[str, pa.Array]] = []
+        for positions, batch in batches:
+            left.append(self._without_removed(positions, batch, fields))
+            if self._keeps_replaced:
+                replaced += self._replaced_of(positions, batch)
+        rows = pa.Table.from_batches(left)
+        if len(left) > 1:
+            rows = rows.unify_dictionaries()
+        return self._part(group, rows, fields)._replace(replaced=replaced)
 
     def _replaced_of(self, positions: NDArray[np.int64], rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
         """The columns of the rows that are replaced, as they were, of consecutive ones."""
@@ -535,7 +598,7 @@ class _Copy:
                 if group not in made:
                     self._move(splice.pass_on(group), sink)
                     continue
-                parts = map(self._taken, itertools.islice(*made[group]))
+                parts = map(self._taken, itertools.chain.from_iterable(itertools.islice(*made[group])))
                 self._move(splice.replace(group, parts), sink)
         tail = splice.finish()
         sink.write(tail)
@@ -547,12 +610,14 @@ class _Copy:
             self._replaced.setdefault(name, []).append(values)
         return part.footer, part.leaves
 
-    def _parts_by_group(self, ended: contextlib.ExitStack) -> dict[int, tuple[Iterator[_EncodedColumns], int]]:
-        """For each row group that is encoded anew, who makes its next parts, and how many there are."""
+    def _parts_by_group(
+        self, ended: contextlib.ExitStack
+    ) -> dict[int, tuple[Iterator[Sequence[_EncodedColumns]], int]]:
+        """For each row group that is encoded anew, who makes its next parts, and how often."""
         groups = self._groups
         if self._changed or (self._format.options is not None and self._format.options.bloom_filters):
-            whole = self._encoded(groups.whole, self._stored)
-            columns = self._encoded(groups.columns, self._changed)
+            whole = zip(self._encoded(groups.whole, self._stored), strict=True)  # each part alone
+            columns = zip(self._encoded(groups.columns, self._changed), strict=True)
             return {**dict.fromkeys(groups.whole, (whole, 1)), **dict.fromkeys(groups.columns, (columns, 1))}
         items = [(group, [*self._columns_at_once(group)]) for group in groups.whole]
         wanted = [(group, fields) for group, each in items for fields in each]
@@ -586,25 +651,46 @@ class _Copy:
 
     def _read(self, pieces: Sequence[Piece]) -> bytes:
         """Consecutive bytes of the old file, with a look at the pages in them."""
-        source, first = self._old.source, pieces[0].start
-        source.seek(first)
-        body: bytes = source.read(pieces[-1].start + pieces[-1].length - first)
+        first = pieces[0].start
+        body = self._bytes(first, pieces[-1].start + pieces[-1].length - first)
         for piece in pieces:
             pages = memoryview(body)[piece.start - first : piece.start - first + piece.length]
             state = "whole" if piece.num_values is None else state_of(pages, piece.num_values)
             if state == "damaged":
-                raise CorruptLogError(
-                    f"a data file is damaged: the checksum of a page does not match, between byte {piece.start} and"
-                    " byte"
-                    f" {piece.start + piece.length}. Restore the file from a copy, or take it out of the table with"
-                    " txn.remove(path) in a table.transaction(), and write its rows again",
-                    table=self._copies.store.uri,
-                    version=self._copies.plan.read_version,
-                    path=self._each.add.path,
-                )
+                raise self._damaged(piece.start, piece.length)
             if state == "unclear" or len(pages) != piece.length:
                 raise _Unfit
         return body
+
+    def _bodies(self, spans: Sequence[tuple[int, int]]) -> Sequence[memoryview]:
+        """These parts of the old file, which are mostly next to each other, by one request for each row of them."""
+        found: list[memoryview] = []
+        at = 0
+        while at < len(spans):
+            stop = at + 1
+            while stop < len(spans) and spans[stop][0] == sum(spans[stop - 1]):
+                stop += 1
+            first = spans[at][0]
+            body = memoryview(self._bytes(first, sum(spans[stop - 1]) - first))
+            found += [body[start - first : start - first + length] for start, length in spans[at:stop]]
+            at = stop
+        return found
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        with self._reading:
+            self._old.source.seek(start)
+            body: bytes = self._old.source.read(length)
+        return body
+
+    def _damaged(self, start: int, length: int) -> CorruptLogError:
+        return CorruptLogError(
+            f"a data file is damaged: the checksum of a page does not match, between byte {start} and byte"
+            f" {start + length}. Restore the file from a copy, or take it out of the table with"
+            " txn.remove(path) in a table.transaction(), and write its rows again",
+            table=self._copies.store.uri,
+            version=self._copies.plan.read_version,
+            path=self._each.add.path,
+        )
 
 
 class _EncodedColumns(NamedTuple):

@@ -5,16 +5,30 @@ In: the footer of the old file, and row groups encoded anew. Out: which bytes of
 new file, and its footer. Pure: the caller moves the bytes. The new file has the old one's schema, ``created_by`` and
 order of bounds, by which readers judge statistics; sizes, places and counts are its own. Page indexes are left out, and
 so are key-value pairs that may count rows or sum up values. What this module does not understand it refuses, and then
-the caller decodes the rows. parquet-format: ``parquet.thrift`` (its structs are named below) and ``BloomFilter.md``;
-Thrift, "Thrift Compact protocol encoding".
+the caller decodes the rows. parquet-format: ``parquet.thrift`` (its structs are named below) and ``BloomFilter.md``.
 """
 
 from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from txlog.core.format.arrow.parquet_thrift import (
+    BINARY,
+    I16,
+    I32,
+    I64,
+    LIST,
+    NOTHING,
+    STRUCT,
+    TRUE,
+    ThriftStruct,
+    put_struct,
+    read_struct,
+    structs,
+)
 
 MAGIC = b"PAR1"
 """Begins and ends a file, "File format". A file whose footer is encrypted ends in ``PARE``."""
@@ -41,10 +55,10 @@ class Piece(NamedTuple):
 class Splice:
     """The new file so far: each row group of the old one is passed on, replaced or left out, in order."""
 
-    def __init__(self, footer: _Struct, groups: Sequence[_Struct]) -> None:
+    def __init__(self, footer: ThriftStruct, groups: Sequence[ThriftStruct]) -> None:
         self._footer = footer
         self._old = groups
-        self._new: list[_Struct] = []
+        self._new: list[ThriftStruct] = []
         self._at = len(MAGIC)
 
     @classmethod
@@ -56,11 +70,11 @@ class Splice:
         footer = footer_of(tail)
         if footer is None or not {2, 3, 4} <= footer.keys() or {8, 9} & footer.keys():  # FileMetaData: encrypted
             return None
-        if footer.get(6, (_BINARY, b""))[1].startswith(_SHORT_CHUNKS):
+        if footer.get(6, (BINARY, b""))[1].startswith(_SHORT_CHUNKS):
             return None
-        groups = _structs(footer[4])
+        groups = structs(footer[4])
         end = file_bytes - 8 - int.from_bytes(tail[-8:-4], "little")
-        chunks = [chunk for group in groups for chunk in _structs(group[1])]
+        chunks = [chunk for group in groups for chunk in structs(group[1])]
         if len(groups) >= _GROUPS_MAX or not all(map(_is_plain, chunks)) or not _are_apart(chunks, end):
             return None
         return cls(footer, groups)
@@ -69,11 +83,16 @@ class Splice:
     def num_rows(self) -> int:
         return sum(group[3][1] for group in self._new)
 
+    def chunk(self, group: int, leaf: int) -> tuple[ThriftStruct, int, int]:
+        """``ColumnMetaData`` of a leaf in a row group of the old file; where its pages begin, and their bytes."""
+        found = structs(self._old[group][1])[leaf]
+        return (found[3][1], *_span(found))
+
     def pass_on(self, group: int) -> Iterator[Piece]:
         """The next row group is one of the old file, as it is. All pieces have to be taken."""
         return self._append(self._old[group], iter(()))
 
-    def replace(self, group: int, parts: Iterable[tuple[_Struct, Sequence[int]]]) -> Iterator[Piece]:
+    def replace(self, group: int, parts: Iterable[tuple[ThriftStruct, Sequence[int]]]) -> Iterator[Piece]:
         """The next row group is one of the old file, with chunks of other files as some of its leaves, or as all.
 
         Each part is the footer of a file with one row group, and the leaves that its chunks are. With all leaves, it
@@ -85,37 +104,37 @@ class Splice:
 
     def finish(self) -> bytes:
         """The end of the new file: its footer, the length of that, and the magic."""
-        footer = {**self._footer, 3: (_I64, self.num_rows), 4: (_LIST, (_STRUCT, self._new))}
-        kept = [pair for pair in _structs(footer.pop(5, _NOTHING)) if pair[1][1].startswith(_KEPT_PAIRS)]
+        footer = {**self._footer, 3: (I64, self.num_rows), 4: (LIST, (STRUCT, self._new))}
+        kept = [pair for pair in structs(footer.pop(5, NOTHING)) if pair[1][1].startswith(_KEPT_PAIRS)]
         if kept:
-            footer[5] = (_LIST, (_STRUCT, kept))
+            footer[5] = (LIST, (STRUCT, kept))
         return tail_of(footer)
 
-    def _append(self, base: _Struct, parts: Iterator[tuple[_Struct, Sequence[int]]]) -> Iterator[Piece]:
+    def _append(self, base: ThriftStruct, parts: Iterator[tuple[ThriftStruct, Sequence[int]]]) -> Iterator[Piece]:
         """A row group with the chunks of ``base``, or those of the ``parts``."""
-        fresh: dict[int, _Struct] = {}
+        fresh: dict[int, ThriftStruct] = {}
         filters: list[Piece] = []
         chunks: list[dict[int, Any]] = []
         at, total_bytes, num_rows = self._at, 0, base[3]
-        for leaf, old in enumerate(_structs(base[1])):
+        for leaf, old in enumerate(structs(base[1])):
             for footer, leaves in itertools.islice(parts, 0 if leaf in fresh else 1):
-                group = _structs(footer[4])[0]
+                group = structs(footer[4])[0]
                 assert not fresh or group[3] == num_rows
                 num_rows = group[3]
-                fresh |= zip(leaves, _structs(group[1]), strict=True)
+                fresh |= zip(leaves, structs(group[1]), strict=True)
             chunk = fresh.get(leaf, old)
             start, length = _span(chunk)
             metadata = _moved(chunk[3][1], at - start) | {3: old[3][1][3]}
             yield Piece(chunk is old, start, length, metadata[5][1])
             at, total_bytes = at + length, total_bytes + metadata[6][1]
             # ColumnChunk: 2 must be 0 if the metadata are in the footer only; 4 to 7 are the page index.
-            chunks.append({2: (_I64, 0), 3: (_STRUCT, metadata)})
+            chunks.append({2: (I64, 0), 3: (STRUCT, metadata)})
         assert num_rows == base[3] or len(fresh) == len(chunks)
         group_bytes = at - self._at
-        for leaf, old in enumerate(_structs(base[1])):
+        for leaf, old in enumerate(structs(base[1])):
             bits = _bloom_filter(fresh.get(leaf, old)[3][1])
             if bits is not None:  # BloomFilter.md: between row groups, or after all of them
-                chunks[leaf][3][1].update({14: (_I64, at), 15: (_I32, bits[1])})
+                chunks[leaf][3][1].update({14: (I64, at), 15: (I32, bits[1])})
                 filters.append(Piece(leaf not in fresh, *bits, None))
                 at += bits[1]
         # RowGroup: the order of its rows (4) is known of the old values only.
@@ -123,52 +142,83 @@ class Splice:
         self._new.append(
             {
                 **kept,
-                1: (_LIST, (_STRUCT, chunks)),
-                2: (_I64, total_bytes),
+                1: (LIST, (STRUCT, chunks)),
+                2: (I64, total_bytes),
                 3: num_rows,
-                5: (_I64, self._at),
-                6: (_I64, group_bytes),
-                7: (_I16, len(self._new)),
+                5: (I64, self._at),
+                6: (I64, group_bytes),
+                7: (I16, len(self._new)),
             }
         )
         self._at = at
         yield from filters
 
 
-def set_bounds(footer: _Struct, leaf: int, null_count: int, low: bytes | None, high: bytes | None) -> None:
+def set_bounds(footer: ThriftStruct, leaf: int, null_count: int, low: bytes | None, high: bytes | None) -> None:
     """Put the statistics of a leaf into the footer of a file with one row group. Statistics: 3, 5 and 6; 7 and 8 say
     that the bounds are values."""
-    found = {3: (_I64, null_count), 5: (_BINARY, high), 6: (_BINARY, low), 7: (_TRUE, None), 8: (_TRUE, None)}
+    found = {3: (I64, null_count), 5: (BINARY, high), 6: (BINARY, low), 7: (TRUE, None), 8: (TRUE, None)}
     for bound, fields in ((high, (5, 7)), (low, (6, 8))):
         if bound is None:
             found = {field: value for field, value in found.items() if field not in fields}
-    _structs(_structs(footer[4])[0][1])[leaf][3][1][12] = (_STRUCT, found)
+    structs(structs(footer[4])[0][1])[leaf][3][1][12] = (STRUCT, found)
+
+
+class PageDamaged(Exception):
+    """A page contradicts its own checksum."""
+
+
+NO_PAGES = IndexError, KeyError, TypeError, ValueError, RecursionError
+"""What `pages_of` raises if the bytes are no pages."""
+
+
+class Page(NamedTuple):
+    """A page of a column chunk: its header, where that and the encoded values begin, and where the page ends."""
+
+    header: dict[int, Any]
+    start: int
+    values: int
+    end: int
+
+    @property
+    def data(self) -> dict[int, Any] | None:
+        """``DataPageHeader`` (5) or ``DataPageHeaderV2`` (8); None if it is another page."""
+        found: dict[int, Any] | None = next((self.header[field][1] for field in (5, 8) if field in self.header), None)
+        return found
+
+
+def pages_of(chunk: memoryview) -> Iterator[Page]:
+    """The pages of a column chunk. No value is decoded. Raises PageDamaged, and one of `NO_PAGES`.
+
+    PageHeader: a page has as many bytes (3) as its header says, and perhaps a checksum of these (4, CRC-32).
+    """
+    at = 0
+    while at < len(chunk):
+        header, values = read_struct(chunk, at)
+        length = header[3][1]
+        body = chunk[values : values + length]
+        if length < 0 or len(body) != length:
+            raise IndexError
+        if 4 in header and zlib.crc32(body) != header[4][1] & 0xFFFFFFFF:
+            raise PageDamaged
+        yield Page(header, at, values, values + length)
+        at = values + length
 
 
 def state_of(chunk: memoryview, num_values: int) -> Literal["whole", "damaged", "unclear"]:
-    """Whether the pages of a column chunk have all its values: "damaged" if one contradicts its own checksum.
-
-    PageHeader: a page has as many bytes (3) as its header says, and perhaps a checksum of these (4, CRC-32); data pages
-    count their values (1 of 5 or 8). No value is decoded.
-    """
-    at = 0
+    """Whether the pages of a column chunk have all its values, which data pages count (1): "damaged" if one contradicts
+    its own checksum."""
     try:
-        while at < len(chunk):
-            header, at = _struct(chunk, at)
-            length = header[3][1]
-            page = chunk[at : at + length]
-            if 4 in header and len(page) == length and zlib.crc32(page) != header[4][1] & 0xFFFFFFFF:
-                return "damaged"
-            num_values -= sum(header[field][1][1][1] for field in (5, 8) if field in header)
-            at += length
-            if length < 0:
-                return "unclear"
-    except (IndexError, ValueError, KeyError):
+        for page in pages_of(chunk):
+            num_values -= 0 if page.data is None else page.data[1][1]
+    except PageDamaged:
+        return "damaged"
+    except NO_PAGES:
         return "unclear"
-    return "whole" if at == len(chunk) and num_values == 0 else "unclear"
+    return "unclear" if num_values else "whole"
 
 
-def footer_of(tail: bytes) -> _Struct | None:
+def footer_of(tail: bytes) -> ThriftStruct | None:
     """``FileMetaData`` at the end of a file; None if it is too large, or if encoding it again gives other bytes."""
     length = int.from_bytes(tail[-8:-4], "little")
     if tail[-4:] != MAGIC or not 0 < length <= min(_FOOTER_MAX_BYTES, len(tail) - 8):
@@ -176,24 +226,24 @@ def footer_of(tail: bytes) -> _Struct | None:
     body = tail[-8 - length : -8]
     again = bytearray()
     try:
-        footer, _ = _struct(body, 0)
-        _put_struct(again, footer)
+        footer, _ = read_struct(body, 0)
+        put_struct(again, footer)
     except (IndexError, ValueError):
         return None
     return footer if again == body else None
 
 
-def tail_of(footer: _Struct) -> bytes:
+def tail_of(footer: ThriftStruct) -> bytes:
     """The end of a file with this footer: the footer, its length and the magic."""
     body = bytearray()
-    _put_struct(body, footer)
+    put_struct(body, footer)
     return bytes(body) + len(body).to_bytes(4, "little") + MAGIC
 
 
 # --- column chunks ------------------------------------------------------------------------------------------------
 
 
-def _is_plain(chunk: _Struct) -> bool:
+def _is_plain(chunk: ThriftStruct) -> bool:
     """ColumnChunk: in this file (1) and not encrypted (8, 9). ColumnMetaData: no index page (10), which no writer
     makes."""
     if {1, 8, 9} & chunk.keys() or 3 not in chunk:
@@ -202,7 +252,7 @@ def _is_plain(chunk: _Struct) -> bool:
     return {3, 5, 6, 7, 9} <= metadata.keys() and 10 not in metadata
 
 
-def _span(chunk: _Struct) -> tuple[int, int]:
+def _span(chunk: ThriftStruct) -> tuple[int, int]:
     """ColumnMetaData: a chunk begins with its dictionary page (11) if it has one, else with its first data page (9).
 
     Some writers set 11 to 0, or behind 9, for no dictionary page; readers know that.
@@ -214,7 +264,7 @@ def _span(chunk: _Struct) -> tuple[int, int]:
     return start, metadata[7][1]
 
 
-def _are_apart(chunks: Sequence[_Struct], end: int) -> bool:
+def _are_apart(chunks: Sequence[ThriftStruct], end: int) -> bool:
     """Whether the chunks and their bloom filters lie between the magic and the footer, and none in another one."""
     at = len(MAGIC)
     filters = [bits for chunk in chunks if (bits := _bloom_filter(chunk[3][1])) is not None]
@@ -225,138 +275,18 @@ def _are_apart(chunks: Sequence[_Struct], end: int) -> bool:
     return at <= end
 
 
-def _moved(metadata: _Struct, by: int) -> dict[int, Any]:
+def _moved(metadata: ThriftStruct, by: int) -> dict[int, Any]:
     """ColumnMetaData whose pages are elsewhere; without its bloom filter (14, 15)."""
     moved = {field: value for field, value in metadata.items() if field not in (14, 15)}
     for field in (9, 11):
         if field in moved and moved[field][1] > 0:
-            moved[field] = (_I64, moved[field][1] + by)
+            moved[field] = (I64, moved[field][1] + by)
     return moved
 
 
-def _bloom_filter(metadata: _Struct) -> tuple[int, int] | None:
+def _bloom_filter(metadata: ThriftStruct) -> tuple[int, int] | None:
     """The place of the bloom filter, if its length is known: old writers left that out."""
     if not {14, 15} <= metadata.keys():
         return None
     start, length = metadata[14][1], metadata[15][1]
     return (start, length) if start >= len(MAGIC) and length > 0 else None
-
-
-# --- Thrift's compact protocol ------------------------------------------------------------------------------------
-
-_Struct: TypeAlias = Mapping[int, tuple[int, Any]]
-"""By its number, each field's type and value. A list's value is the type of its elements, and these."""
-
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _, _STRUCT = range(1, 13)
-_NOTHING = (_LIST, (_STRUCT, ()))
-_DOUBLE_BYTES = 8
-
-
-def _structs(field: tuple[int, Any]) -> Sequence[_Struct]:
-    found: Sequence[_Struct] = field[1][1]
-    return found
-
-
-def _struct(body: bytes | memoryview, at: int) -> tuple[dict[int, Any], int]:
-    """A struct, and the position after it. Raises IndexError, ValueError."""
-    found: dict[int, Any] = {}
-    field = 0
-    while head := body[at]:
-        at += 1
-        if head >> 4:
-            field += head >> 4
-        else:
-            field, at = _signed(body, at)
-        kind = head & 15
-        value = None  # a boolean is in the type
-        if kind not in (_TRUE, _FALSE):
-            value, at = _value(body, at, kind)
-        found[field] = (kind, value)
-    return found, at + 1
-
-
-def _value(body: bytes | memoryview, at: int, kind: int) -> tuple[Any, int]:
-    if kind in (_I16, _I32, _I64):
-        return _signed(body, at)
-    if kind == _STRUCT:
-        return _struct(body, at)
-    if kind in (_LIST, _SET):
-        count, at = body[at] >> 4, at + 1
-        element = body[at - 1] & 15
-        if count == 15:
-            count, at = _varint(body, at)
-        values = []
-        for _ in range(count):
-            value, at = _value(body, at, element)
-            values.append(value)
-        return (element, values), at
-    if kind == _BINARY:
-        length, at = _varint(body, at)
-    elif kind in (_TRUE, _FALSE, _BYTE):
-        length = 1
-    elif kind == _DOUBLE:
-        length = _DOUBLE_BYTES
-    else:
-        raise ValueError(f"parquet.thrift has no type {kind}")
-    if at + length > len(body):
-        raise IndexError
-    return body[at : at + length], at + length
-
-
-def _varint(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while (byte := body[at]) > 127:
-        number |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-    return number | byte << shift, at + 1
-
-
-def _signed(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    number, at = _varint(body, at)
-    return (number >> 1) ^ -(number & 1), at
-
-
-def _put_struct(out: bytearray, fields: _Struct) -> None:
-    last = 0
-    for field in sorted(fields):
-        kind, value = fields[field]
-        if 0 < field - last < 16:
-            out.append((field - last) << 4 | kind)
-        else:
-            out.append(kind)
-            _put_signed(out, field)
-        last = field
-        if value is not None:
-            _put(out, kind, value)
-    out.append(0)
-
-
-def _put(out: bytearray, kind: int, value: Any) -> None:
-    if kind in (_I16, _I32, _I64):
-        _put_signed(out, value)
-    elif kind == _STRUCT:
-        _put_struct(out, value)
-    elif kind in (_LIST, _SET):
-        element, values = value
-        if len(values) < 15:
-            out.append(len(values) << 4 | element)
-        else:
-            out.append(0xF0 | element)
-            _put_varint(out, len(values))
-        for each in values:
-            _put(out, element, each)
-    else:
-        if kind == _BINARY:
-            _put_varint(out, len(value))
-        out += value
-
-
-def _put_varint(out: bytearray, number: int) -> None:
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-
-
-def _put_signed(out: bytearray, number: int) -> None:
-    _put_varint(out, number << 1 if number >= 0 else ~(number << 1))
