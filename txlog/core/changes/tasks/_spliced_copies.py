@@ -260,7 +260,10 @@ class _Change(msgspec.Struct, frozen=True):
         comes_back = np.zeros(len(replaced), dtype=bool)
         if operation.makes_images:
             comes_back = operation.updated([each])[0][0]
-        return cls(np.union1d(numbers_of(each.dead).astype(np.int64), replaced[~comes_back]), replaced[comes_back])
+        removed, dead = replaced[~comes_back], numbers_of(each.dead).astype(np.int64)
+        if len(dead) or not (removed[1:] > removed[:-1]).all():  # NumPy hashes each position, which takes long
+            removed = np.union1d(dead, removed)
+        return cls(removed, replaced[comes_back])
 
 
 class _Groups(msgspec.Struct, frozen=True):
