@@ -121,7 +121,7 @@ def without_rows(
         return None
 
 
-class _Run(NamedTuple):
+class _PageRun(NamedTuple):
     """Consecutive pages that are passed on, or decoded; the first of their rows, and the end of these."""
 
     is_decoded: bool
@@ -217,7 +217,7 @@ class _OldChunk:
         statistics = self._statistics(kept, gone, passed_on)
         return None if statistics is None else self._finished(statistics)
 
-    def _runs(self, are_decoded_too: NDArray[np.bool_]) -> Sequence[_Run] | None:
+    def _runs(self, are_decoded_too: NDArray[np.bool_]) -> Sequence[_PageRun] | None:
         """The pages in order; None if passing some of them on saves little."""
         counts = np.array([_num_values(page) for page in self._data], np.int64)
         ends = np.cumsum(counts)
@@ -229,7 +229,7 @@ class _OldChunk:
         if 2 * int(stay[are_decoded].sum()) > int(stay.sum()) or len(cuts) > 2 * _RUNS_MAX:
             return None
         return [
-            _Run(bool(are_decoded[at]), self._data[at:end], int(starts[at]), int(ends[end - 1]))
+            _PageRun(bool(are_decoded[at]), self._data[at:end], int(starts[at]), int(ends[end - 1]))
             for at, end in itertools.pairwise(cuts)
         ]
 
