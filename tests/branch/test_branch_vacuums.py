@@ -397,3 +397,35 @@ def test_another_engine_refuses_a_branch_that_a_vacuum_deleted(tmp_path: Path) -
         deltalake.write_deltalake(branch.uri, rows_of(20), mode="append")
     with pytest.raises(UnsupportedFeatureError, match="make a new one"):
         Table.open(branch.uri).to_arrow()
+
+
+def test_a_vacuum_of_the_table_keeps_what_a_named_version_of_a_branch_has(tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    branch.tag("start")
+    named = ids(branch.uri)
+    branch.delete(all=True)
+    table.overwrite(rows_of(9))
+    vacuum(table.uri)
+    assert sorted(Table.open(branch.uri).snapshot(tag="start").to_arrow()["id"].to_pylist()) == named
+
+
+@pytest.mark.parametrize("by", ["a named version of the table", "another branch", "a named version of another branch"])
+def test_a_vacuum_of_a_kept_branch_keeps_its_published_files_that_others_have(by: str, tmp_path: Path) -> None:
+    table, branch = branched(tmp_path)
+    table.set_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    branch.append(rows_of(40))
+    branch.publish(keep=True)
+    table = Table.open(table.uri)
+    other = table if "the table" in by else table.branch("other")
+    if "named" in by:
+        other.tag("kept")
+    expected = ids(other.uri)
+    table.overwrite(rows_of(9))
+    if by == "a named version of another branch":
+        other.overwrite(rows_of(9))
+    branch = Table.open(branch.uri)
+    branch.rebase()
+    branch.overwrite(rows_of(9))
+    vacuum(branch.uri)
+    snapshot = Table.open(other.uri).snapshot(**({"tag": "kept"} if "named" in by else {}))
+    assert sorted(snapshot.to_arrow()["id"].to_pylist()) == expected

@@ -1,16 +1,16 @@
 """What a vacuum of a table must know of its branches: an entry of the group ``txlog.kept_files``.
 
-In: the open table. Out: the table's files that open branches read, and what is left of branches that ended. The table's
-log names the files that branches published, so its vacuum keeps those by itself; a vacuum of the branch learns of them
-here.
+In: the open table. Out: the table's files that open branches read, now or in a named version, and what is left of
+branches that ended. The table's log names the files that branches published, so its vacuum keeps those by itself; a
+vacuum of the branch learns of them here.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from txlog.core.format.file_columns import DELETION_VECTOR
 from txlog.core.format.paths import encode_path
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.extend import OpenTable
-from txlog.extend.commits import ObjectMeta, ambient
+from txlog.extend.commits import ObjectMeta, ambient, files_of_named, named_versions
 
 _LOG = "_delta_log/"
 _CLOSED_MIN_MS = 24 * 3_600_000
@@ -41,22 +41,46 @@ _GOING: Final[MutableMapping[OpenTable, dict[str, int]]] = WeakKeyDictionary()
 """The branches whose files vacuums of a table plan to delete, and the newest version that each had then."""
 
 
-def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[tuple[str, Callable[[], Iterator[pa.Table]]]]:
-    """The files of each open branch: live ones, and those that it removed after ``cutoff_ms``. Of a branch that was to
-    go, and that somebody wrote to or made anew since, all that is in its folder. If this is a branch: its files that
-    its table has, or removed within its own retention."""
+Listed: TypeAlias = tuple[str, Callable[[], Iterator[pa.Table]]]
+
+
+def needed(open_table: OpenTable, cutoff_ms: int) -> Iterator[Listed]:
+    """The files of each open branch: live ones, those that it removed after ``cutoff_ms``, and those of its named
+    versions. Of a branch that was to go, and that somebody wrote to or made anew since, all that is in its folder. If
+    this is a branch: its files that its table or the table's other branches have, or removed within their own
+    retention, or have in a named version."""
     if origin_of(open_table.log.newest_state()) is not None:
         table, _, origin = table_and_branch(open_table)
-        yield f"published, version {table.log.newest_state().version}", partial(_published, table, origin.places)
+        yield from _of_table(table, origin.places)
+        for each in branches(table):
+            if each.status in _UNFINISHED and each.uri != open_table.uri:
+                yield from _of_branch(table.beside(each.uri), f"{each.name} {each.version} {each.created}", None)
         return
     for each in branches(open_table):
         if each.status in _UNFINISHED:
             key = f"{each.name} {each.version} {each.created}"
             branch = open_table.beside(each.uri)
-            yield key, partial(_files, branch, cutoff_ms)
+            yield from _of_branch(branch, key, cutoff_ms)
             yield f"rebase of {key}", partial(_read_by_rebase, open_table, branch)
             if each.name in _GOING.get(open_table, ()):
                 yield f"all of {key}", partial(_folder, open_table, each.name)
+
+
+def _of_branch(branch: OpenTable, key: str, cutoff_ms: int | None) -> Iterator[Listed]:
+    yield key, partial(_files, branch, cutoff_ms)
+    for named in named_versions(branch.store):
+        yield f"{named.checkpoint_id} of {key}", lambda named=named: iter([files_of_named(branch.store, named)])  # type: ignore[misc]
+
+
+def _of_table(table: OpenTable, places: Places) -> Iterator[Listed]:
+    """The table's files that lie in the folder of the branch with these places."""
+
+    def own(files: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        return (places.own_files(each.select(["path", "deletionVector"])) for each in files)
+
+    yield f"published, version {table.log.newest_state().version}", lambda: own(_files(table, None))
+    for named in named_versions(table.store):
+        yield named.checkpoint_id, lambda named=named: own([files_of_named(table.store, named)])  # type: ignore[misc]
 
 
 def _folder(table: OpenTable, name: str) -> Iterator[pa.Table]:
@@ -65,8 +89,12 @@ def _folder(table: OpenTable, name: str) -> Iterator[pa.Table]:
         yield pa.table({"path": paths, "deletionVector": pa.nulls(len(paths), DELETION_VECTOR)})
 
 
-def _files(branch: OpenTable, cutoff_ms: int) -> Iterator[pa.Table]:
-    live, tombstones = branch.log.files_and_tombstones(branch.log.newest_state(), with_stats=False)
+def _files(table: OpenTable, cutoff_ms: int | None) -> Iterator[pa.Table]:
+    """The live files of a table, and those that it removed after the time; None: within its own retention."""
+    newest = table.log.newest_state()
+    if cutoff_ms is None:
+        cutoff_ms = ambient.now_ms() - newest.properties.deleted_file_retention_ms
+    live, tombstones = table.log.files_and_tombstones(newest, with_stats=False)
     recent = pc.greater_equal(tombstones["deletionTimestamp"], pa.scalar(cutoff_ms, pa.int64()))
     yield from (live, tombstones.filter(recent))
 
@@ -78,13 +106,6 @@ def _read_by_rebase(table: OpenTable, branch: OpenTable) -> Iterator[pa.Table]:
         return
     with contextlib.suppress(NotFoundError):  # cleaned up: the rebase has long ended
         yield table.log.files(table.log.state_at(origin.reads))
-
-
-def _published(table: OpenTable, places: Places) -> Iterator[pa.Table]:
-    newest = table.log.newest_state()
-    cutoff_ms = ambient.now_ms() - newest.properties.deleted_file_retention_ms
-    for files in _files(table, cutoff_ms):
-        yield places.own_files(files.select(["path", "deletionVector"]))
 
 
 def disposable(open_table: OpenTable, cutoff_ms: int) -> Iterator[Sequence[ObjectMeta]]:

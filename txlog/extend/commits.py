@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from txlog.core.changes.plan import ChangeFiles, RowOptions, change_in_transaction
     from txlog.core.changes.tasks.operations import DeleteSpec
     from txlog.core.definition import Definition, cloned, define
+    from txlog.core.maintenance import files_of_named, named_versions
     from txlog.core.parallel import parallel_map
     from txlog.core.predicates import parse_predicate
     from txlog.core.predicates.terms.predicate import Predicate, paths_of, type_of, with_paths
@@ -54,6 +55,7 @@ else:
         core.changes.plan: ChangeFiles RowOptions change_in_transaction
         core.changes.tasks.operations: DeleteSpec
         core.definition: Definition cloned define
+        core.maintenance: files_of_named named_versions
         core.parallel: parallel_map
         core.predicates: parse_predicate
         core.predicates.terms.predicate: Predicate paths_of type_of with_paths
@@ -101,11 +103,13 @@ __all__ = [
     "cloned",
     "decide",
     "define",
+    "files_of_named",
     "invalid",
     "is_same_definition",
     "keeps_write_rules",
     "lacked_columns",
     "logger",
+    "named_versions",
     "parallel_map",
     "parse_predicate",
     "paths_of",
