@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import txlog
 from txlog import Table
+from txlog.cli.app import app
 from txlog.errors import ConcurrentAppendError, ConflictError
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -146,6 +148,20 @@ def test_a_definition_and_its_first_rows_read_nothing(tmp_path: Path) -> None:
     table.delete("id = 2")
     branch.publish()
     assert ids(table) == [1, 3, 11, 12, 13, 20]
+
+
+def test_rows_that_a_delete_only_copied_count_as_such(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+    branch = table.branch("b")
+    branch.delete("id = 2")
+    branch.append(rows_of(20))
+    done = branch.publish().metrics
+    assert (done.rows, done.rows_copied, done.files_removed) == (1, 2, 1)
+    recorded = table.history(1)[0]["operationMetrics"]
+    assert (recorded["numOutputRows"], recorded["numCopiedRows"]) == ("3", "2")
+    table.branch("c").delete("id = 12")
+    shown = CliRunner().invoke(app, ["publish", f"{table.uri}@c"]).output
+    assert shown == "published as version 4: 2 rows copied\n"
 
 
 def test_what_a_transaction_read_is_written_to_the_log_of_a_branch_alone(tmp_path: Path) -> None:

@@ -96,4 +96,6 @@ def _published(done: WriteResult) -> str:
         return "there is nothing to publish"
     if done.outcome == "already_committed":
         return "published before" + ("" if done.version is None else f", as version {done.version}")
-    return f"published as version {done.version}: {counted(done.metrics.rows, 'row')} in new files"
+    rows, copied = counted(done.metrics.rows, "row"), counted(done.metrics.rows_copied, "row")
+    found = [f"{rows} in new files"] * bool(done.metrics.rows) + [f"{copied} copied"] * bool(done.metrics.rows_copied)
+    return f"published as version {done.version}: {', '.join(found) or 'no row in new files'}"

@@ -252,14 +252,18 @@ class Publication:
             count = 0 if change_files is None else change_files.finish(builder)
         removes = builder.removes
         adds = builder.adds
+        rows = sum(map(live_rows, changes.added.values()))
+        copied = sum(live_rows(changes.added[path]) for path in changes.copies.of if path in changes.added)
         self.metrics = WriteMetrics(
-            rows=sum(map(live_rows, changes.added.values())),
+            rows=rows - copied,
             files=len(changes.added),
             bytes=sum(add.size for add in changes.added.values()),
             files_removed=len({r.path for r in removes} - {a.path for a in adds}),
+            rows_copied=copied,
             vectors=sum(add.deletion_vector is not None for add in adds),
             change_files=count,
         )
+        recorded = {"numOutputRows": str(rows), **({"numCopiedRows": str(copied)} if copied else {})}
         return builder.build(
             OperationInfo(
                 OPERATION,
@@ -269,7 +273,7 @@ class Publication:
                     baseVersion=self._work.origin.base_version,
                     operations=list(changes.operations),
                 ),
-                metrics=self.metrics.operation_metrics(),
+                metrics={**self.metrics.operation_metrics(), **recorded},
                 user_metadata=self._user_metadata,
             ),
             txn_id=self._txn_id,
