@@ -1690,6 +1690,278 @@ row translate('😀x', '😀', NULL)
 row concat_ws(',', array(s, t2), s)
 row split(s, ' ', 2)
 row from_json(js, 'a STRING').a
+query SELECT g, count(*) FROM t GROUP BY ALL ORDER BY g
+query SELECT g, b, count(*) AS q FROM t GROUP BY ALL HAVING q > 1 ORDER BY ALL
+query SELECT g + 1, sum(n) + 1, max(p) FROM t GROUP BY ALL ORDER BY 1
+query SELECT sum(n) FROM t HAVING sum(n) > 0
+query SELECT 1 AS q FROM t HAVING count(*) > 0
+query SELECT g FROM t HAVING g > 1
+query SELECT count(*), sum(n), max(s), collect_list(n), avg(m), count(DISTINCT n) FROM t WHERE false
+query SELECT g, count(*) FROM t WHERE false GROUP BY g
+query SELECT g, max(n) AS n FROM t GROUP BY g HAVING n > 2 ORDER BY g
+query SELECT g, max(n) AS n FROM t GROUP BY g ORDER BY n, g
+query SELECT g, max(n) AS q FROM t GROUP BY g ORDER BY max(p), g
+query SELECT g, max(n) AS q FROM t GROUP BY g ORDER BY q + 1, g
+query SELECT g AS id, count(*) FROM t GROUP BY id ORDER BY 1 LIMIT 3
+query SELECT g AS n, count(*) FROM t GROUP BY n ORDER BY 1 LIMIT 3
+query SELECT -n AS n FROM t ORDER BY n LIMIT 3
+query SELECT -n AS q FROM t ORDER BY -q LIMIT 3
+query SELECT n AS p, p AS n FROM t WHERE n = 1 ORDER BY n, p LIMIT 4
+query SELECT id, n AS q FROM t WHERE q > 1
+query SELECT id AS ID FROM t WHERE ID = 3
+query SELECT Id, T.N FROM t AS T WHERE t.iD = 3
+query SELECT `id`, `n` AS `a b` FROM t WHERE `id` = 3
+query SELECT id AS `count`, n AS `select` FROM t WHERE id = 3
+query SELECT mp.a, mp['a'] FROM t WHERE mp IS NOT NULL ORDER BY id LIMIT 5
+query SELECT st.X FROM t WHERE id = 3
+query SELECT q.x FROM (SELECT array(st, st) AS q FROM t WHERE id < 5)
+query SELECT array(st, st).x FROM t WHERE id < 3 ORDER BY id
+query SELECT q[0].x, q.y[1] FROM (SELECT id, array(st) AS q FROM t WHERE st IS NOT NULL) ORDER BY id LIMIT 2
+query SELECT struct(id, n).id, named_struct('q', n).q FROM t WHERE id = 3
+query SELECT (id, n) FROM t WHERE id = 3
+query SELECT (SELECT struct(id, n) FROM t WHERE id = 3).n
+query SELECT x0.n, y0.n FROM t x0 JOIN t y0 USING (id) WHERE id = 3
+query SELECT * EXCEPT (a, `as`, mp, st, x) FROM (SELECT id, n FROM t WHERE id < 3) x0 JOIN (SELECT id, p FROM t) y0 USING (id) ORDER BY id
+query SELECT * FROM (SELECT id, n FROM t WHERE id < 3) x0 JOIN (SELECT id, p FROM t) y0 USING (id) ORDER BY id
+query SELECT x0.id, y0.id, id FROM (SELECT id FROM t WHERE id < 3) x0 FULL JOIN (SELECT id + 1 AS id FROM t WHERE id < 3) y0 USING (id) ORDER BY id
+query SELECT * FROM (SELECT 1 AS k1, 2 AS v1) NATURAL FULL JOIN (SELECT 2L AS k1, 3 AS w1) ORDER BY k1
+query SELECT * FROM (SELECT 1 AS k1) x0 JOIN (SELECT 1L AS k1) y0 USING (k1)
+query SELECT * FROM (SELECT 1 AS k1) x0 FULL JOIN (SELECT 2L AS k1) y0 USING (k1) ORDER BY 1
+query SELECT * FROM (SELECT '1' AS k1) x0 JOIN (SELECT 1 AS k1) y0 USING (k1)
+query SELECT * FROM (SELECT 1.5 AS k1) x0 RIGHT JOIN (SELECT 1 AS k1) y0 USING (k1)
+query SELECT count(*) FROM t x0, t y0 JOIN t z0 ON y0.id = z0.id WHERE x0.id = y0.id
+query SELECT count(*) FROM t x0 JOIN t y0 ON x0.id = y0.id JOIN t z0 ON z0.id = x0.id AND z0.n = y0.n
+query SELECT count(*) FROM t x0 LEFT JOIN t y0 ON x0.id = y0.id + 1 LEFT JOIN t z0 ON y0.id = z0.id + 1 WHERE z0.id IS NULL
+query SELECT count(*) FROM t x0 JOIN t y0
+query SELECT count(*) FROM t x0 JOIN t y0 ON x0.n > y0.n AND x0.g = y0.g
+query SELECT count(*) FROM t x0 LEFT JOIN t y0 ON false
+query SELECT count(y0.id) FROM t x0 LEFT JOIN t y0 ON x0.n = y0.n AND y0.b WHERE coalesce(y0.c, true)
+query SELECT id FROM t ORDER BY id LIMIT 2 OFFSET 3
+query SELECT id FROM t ORDER BY id OFFSET 46
+query SELECT id FROM t ORDER BY id LIMIT 1 + 1
+query SELECT id FROM t ORDER BY id LIMIT 0
+query SELECT id FROM t ORDER BY id LIMIT ALL OFFSET 46
+query SELECT id, n FROM t ORDER BY 2 DESC NULLS LAST, 1 LIMIT 5
+query SELECT id FROM t ORDER BY n ASC NULLS LAST, p DESC NULLS FIRST, id LIMIT 8
+query SELECT id FROM t ORDER BY s, id LIMIT 30
+query SELECT id FROM t ORDER BY d DESC, id LIMIT 30
+query SELECT id FROM t ORDER BY x, id LIMIT 30
+query SELECT id FROM t ORDER BY b DESC, ts, id LIMIT 30
+query SELECT DISTINCT b, c FROM t ORDER BY 1, 2
+query SELECT DISTINCT n AS q FROM t ORDER BY q DESC LIMIT 2
+query SELECT DISTINCT n FROM t ORDER BY p
+query SELECT DISTINCT d FROM t ORDER BY d
+query SELECT count(DISTINCT d), count(DISTINCT f), count(DISTINCT s) FROM t
+query SELECT d, count(*) FROM t GROUP BY d ORDER BY d
+query SELECT s, count(*) FROM t GROUP BY s ORDER BY s LIMIT 9
+query SELECT CASE WHEN n > 0 THEN 'p' ELSE 'q' END AS k1, count(*) FROM t GROUP BY k1 ORDER BY k1
+query SELECT n % 2, count(*) FROM t GROUP BY n % 2 ORDER BY 1
+query SELECT n % 2 + 1, count(*) FROM t GROUP BY n % 2 ORDER BY 1
+query SELECT date_trunc('YEAR', ts), count(*) FROM t GROUP BY 1 ORDER BY 1
+query SELECT year(dt) AS y1, count(*) AS c1 FROM t GROUP BY year(dt) HAVING c1 > 1 ORDER BY y1
+query SELECT st.x, count(*) FROM t GROUP BY st.x ORDER BY 1
+query SELECT st, count(*) FROM t GROUP BY st ORDER BY st.x, st.y
+query SELECT g, n, count(*) FROM t GROUP BY g, n HAVING count(*) > 1 AND g < 4 ORDER BY 1, 2
+query SELECT g, sum(n) FILTER (WHERE b) AS q, sum(n) FILTER (WHERE NOT b) AS r, count(*) FILTER (WHERE n IS NULL) FROM t GROUP BY g ORDER BY g
+query SELECT sum(n) FILTER (WHERE n > (SELECT avg(n) FROM t)) FROM t
+query SELECT g, sum(n) * 100 / sum(sum(n)) OVER () FROM t GROUP BY g ORDER BY g
+query SELECT g, rank() OVER (ORDER BY sum(n) DESC) FROM t GROUP BY g ORDER BY 2, 1
+query SELECT id, sum(n) OVER (PARTITION BY g ORDER BY id) - lag(n, 1, 0) OVER (PARTITION BY g ORDER BY id) AS q FROM t ORDER BY id
+query SELECT max(q) FROM (SELECT row_number() OVER (PARTITION BY g ORDER BY id) AS q FROM t)
+query SELECT g, max(n) OVER (PARTITION BY g) AS q FROM t WHERE id % 6 = 0 ORDER BY g
+query SELECT id FROM (SELECT id, dense_rank() OVER (ORDER BY n DESC NULLS LAST) AS q FROM t) WHERE q = 1 ORDER BY id
+query SELECT max(n) + (SELECT min(n) FROM t) FROM t
+query SELECT id, CASE WHEN n = (SELECT max(n) FROM t) THEN 'top' END AS q FROM t WHERE id < 9 ORDER BY id
+query SELECT (SELECT count(*) FROM t y0 WHERE y0.g = x0.g) AS q, count(*) FROM t x0 GROUP BY g ORDER BY g
+query SELECT * FROM (SELECT 1 AS q) WHERE q IN (SELECT NULL)
+query SELECT 1 WHERE 1 NOT IN (SELECT NULL)
+query SELECT 1 AS q WHERE NULL IN (SELECT 1)
+query SELECT 1 AS q WHERE NULL NOT IN (SELECT 1 WHERE false)
+query SELECT 1 IN (SELECT 1) AS q, 2 NOT IN (SELECT 1) AS r
+query SELECT 1 + 2 * 3 % 4 - -5
+query SELECT 2 + 3 || 4
+query SELECT -2 * -3, - 2 - 3, -(-2)
+query SELECT NOT true AND false, NOT (true AND false), true OR false AND false
+query SELECT 1 = 1 = true, 1 < 2 = true
+query SELECT NOT 1 = 2, NOT 1 IN (2), ! true
+query SELECT 1 == 1, 1 <> 2, 1 != 2, NULL <=> NULL
+query SELECT 5 / 2, 5 DIV 2, 5 % 2, -5 DIV 2, -5 % 2, 5 MOD 2
+query SELECT 1 & 3 | 4, 6 ^ 3, ~5, 1 << 3, -16 >> 2, -16 >>> 28
+query SELECT 1 | 2 & 3, 1 ^ 3 & 2
+query SELECT 2 BETWEEN 1 AND 3 AND true, 2 NOT BETWEEN 1 AND 3 OR true
+query SELECT 'a' || 'b' || 'c', 'a' || NULL, 1 || 2
+query SELECT 'a' 'b', "a" "b", 'it''s', "q'q", r'\n', 'a\tb'
+query SELECT 1L, 1S, 1Y, 1.0D, 1.0F, 1BD, 1.5BD, 1e2, 1e2BD, .5, 5.
+query SELECT 0.10, 00.10, 1.0, 100., 1E0, 1e-2, 123456789012345678901234567890
+query SELECT true, FALSE, NULL, X'0a', x'', DATE '2024-1-5', TIMESTAMP '2024-01-05 10:00', TIMESTAMP_NTZ '2024-01-05'
+query SELECT 9223372036854775807, -9223372036854775808, 9223372036854775808, 2147483648
+query SELECT 1 AS a, 'x' b, true `c d`
+query SELECT CAST(1 AS STRING), STRING(1), 1::string, CAST('1' AS INT) + 1
+query SELECT /* note */ id FROM t WHERE id = 3
+query SELECT if(1 > 2, 'a', 'b') AS q, CASE 1 WHEN 1 THEN 'x' END, nvl(NULL, 2), coalesce(NULL, NULL, 3)
+query SELECT typeof(1 + 1L), typeof(1.5 + 1), typeof(1 / 2), typeof(1.5 * 1.5), typeof(1e0 + 1.5), typeof(NULL), typeof(array(1, 2L))
+query SELECT max(n), min(n) FROM (SELECT n FROM t UNION ALL SELECT NULL)
+query SELECT t.* FROM (SELECT 1 AS q) t
+query SELECT t2.q FROM (SELECT 1 AS q) t2
+query SELECT t1.id FROM t t1, (SELECT max(id) AS m1 FROM t) q WHERE t1.id = q.m1
+query SELECT id FROM t WHERE id IN (1, '2', 3.0) ORDER BY id
+query SELECT id FROM t WHERE n > ANY (SELECT p FROM t) ORDER BY id
+query SELECT id FROM t WHERE n >= ALL (SELECT n FROM t) ORDER BY id
+query SELECT id FROM t WHERE EXISTS (SELECT * FROM t WHERE false)
+query SELECT count(*) FROM t WHERE s = t2 OR s IS NULL AND t2 IS NULL
+query SELECT count(*) FROM t WHERE b
+query SELECT count(*) FROM t WHERE b = true AND NOT c
+query SELECT count(*) FROM t WHERE n
+query SELECT count(*) FROM t WHERE 'true'
+query SELECT count(*) FROM t WHERE 1
+query SELECT count(*) FROM t GROUP BY 'x'
+query SELECT count(*) FROM t GROUP BY NULL
+query SELECT count(*) FROM t GROUP BY 1
+query SELECT n AS q FROM t GROUP BY 1 ORDER BY 1 LIMIT 2
+query SELECT count(*) FROM t ORDER BY id
+query SELECT n FROM t GROUP BY n ORDER BY p
+query SELECT g, n FROM t GROUP BY g
+query SELECT sum(g) FROM t GROUP BY sum(g)
+query SELECT sum(max(n)) FROM t
+query SELECT id FROM t WHERE max(n) > 1
+query SELECT count(*) AS q, q + 1 AS r FROM t
+query SELECT g, count(*) AS q, q * 2 AS r FROM t GROUP BY g HAVING r > 10 ORDER BY g
+query SELECT id, row_number() OVER (ORDER BY id DESC) AS q, q + 1 AS r FROM t ORDER BY id LIMIT 2
+query SELECT first(n) OVER (PARTITION BY g ORDER BY id) AS q, count(*) FROM t GROUP BY g, n, id ORDER BY g, id LIMIT 5
+group sum(n + p) / nullif(count(n), 0)
+group max(s) || min(s)
+group max(CASE WHEN b THEN n END)
+group count_if(NOT b)
+group avg(CAST(n AS DECIMAL(5, 2)))
+group sum(CAST(n AS FLOAT))
+group sum(y) + sum(h)
+group max(ts) - min(ts)
+group count(a)
+group count(st)
+group size(collect_list(s))
+group array_join(sort_array(collect_set(t2)), ',')
+group concat_ws(',', sort_array(collect_list(t2)))
+group percentile_cont(0.25) WITHIN GROUP (ORDER BY n)
+group max(array(n, p)[0])
+group sum(size(a))
+group sum(CAST(b AS INT))
+group round(avg(n), 1)
+group min(length(s))
+group max(named_struct('q', n, 'r', s)).r
+group nth_value(n, 1)
+query SELECT DISTINCT n AS q FROM t ORDER BY n
+query SELECT DISTINCT n AS q FROM t ORDER BY q + 1
+query SELECT DISTINCT n AS q FROM t ORDER BY n + 1
+query SELECT DISTINCT t.n FROM t ORDER BY t.n
+query SELECT DISTINCT n + 1 FROM t ORDER BY n + 1
+query SELECT DISTINCT n + 1 AS q FROM t ORDER BY n + 1
+query SELECT DISTINCT d FROM t ORDER BY t.d
+query SELECT DISTINCT upper(t2) FROM t ORDER BY upper(t2)
+query SELECT DISTINCT g, count(*) FROM t GROUP BY g ORDER BY count(*), g
+query SELECT DISTINCT g, count(*) AS q FROM t GROUP BY g ORDER BY q, g
+query SELECT DISTINCT g, count(*) AS q FROM t GROUP BY g ORDER BY max(n), g
+query SELECT DISTINCT x0.id, x0.n FROM t x0 JOIN t y0 ON x0.id = y0.id ORDER BY x0.n, y0.id LIMIT 3
+query SELECT DISTINCT x0.id, x0.n FROM t x0 JOIN t y0 ON x0.id = y0.id ORDER BY x0.n, x0.id LIMIT 3
+query SELECT DISTINCT * FROM (SELECT n, p FROM t) ORDER BY p, n LIMIT 4
+query SELECT DISTINCT st.x FROM t ORDER BY st.x
+query SELECT DISTINCT st FROM t ORDER BY st.x, st.y
+query SELECT g, EXISTS (SELECT 1 FROM t y0 WHERE y0.p = x0.g) AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g, g IN (SELECT y0.p FROM t y0 WHERE y0.id > x0.g) AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g, g IN (SELECT p FROM t) AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g, max((SELECT max(p) FROM t y0 WHERE y0.g = x0.g)) AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g, first((SELECT max(p) FROM t y0 WHERE y0.g = x0.g)) + 1 AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g, sum(n) + (SELECT max(p) FROM t y0 WHERE y0.g = x0.g) AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g, (SELECT max(p) FROM t) AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g FROM t x0 GROUP BY g HAVING (SELECT max(p) FROM t y0 WHERE y0.g = x0.g) > 3 ORDER BY g
+query SELECT g FROM t x0 GROUP BY g ORDER BY (SELECT max(p) FROM t y0 WHERE y0.g = x0.g), g
+query SELECT (SELECT count(*) FROM t y0 WHERE y0.g = x0.g) AS q, count(*) FROM t x0 GROUP BY q ORDER BY q
+query SELECT (SELECT count(*) FROM t y0 WHERE y0.g = x0.g) AS q, count(*) FROM t x0 GROUP BY 1 ORDER BY q
+query SELECT (SELECT max(y0.p) FROM t y0 WHERE y0.g = max(x0.n)) AS q FROM t x0
+query SELECT count(*) FROM t x0 WHERE (SELECT max(p) FROM t y0 WHERE y0.g = x0.g) > 3
+query SELECT id, (SELECT max(p) FROM t y0 WHERE y0.g > x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(p) FROM t y0 WHERE y0.g = x0.g AND y0.n < x0.n) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT p FROM t y0 WHERE y0.g = x0.g ORDER BY y0.id LIMIT 1) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(p + x0.n) FROM t y0 WHERE y0.g = x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(p) + x0.n FROM t y0 WHERE y0.g = x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT x0.n) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT count(*) FROM t y0 WHERE y0.g = x0.g OR y0.n = x0.n) AS q FROM t x0 ORDER BY id
+query SELECT id FROM t x0 WHERE id = (SELECT max(id) FROM t y0 WHERE y0.g = x0.g) ORDER BY id
+query SELECT id FROM t x0 WHERE n IN (SELECT max(n) FROM t y0 WHERE y0.g = x0.g) ORDER BY id
+query SELECT id FROM t x0 WHERE n IN (SELECT p FROM t y0 WHERE y0.g = x0.g UNION SELECT 7) ORDER BY id
+query SELECT id FROM t x0 WHERE EXISTS (SELECT 1 FROM t y0 WHERE y0.g = x0.g UNION ALL SELECT 1 FROM t z0 WHERE z0.n = x0.p) ORDER BY id LIMIT 3
+query SELECT id FROM t x0 JOIN (SELECT g AS g1, max(n) AS m1 FROM t GROUP BY g) q ON x0.g = q.g1 AND x0.n = q.m1 ORDER BY id
+query SELECT x0.id FROM t x0 JOIN t y0 ON x0.id = (SELECT max(id) FROM t) AND y0.id = x0.id
+query SELECT x0.id FROM t x0 JOIN t y0 ON EXISTS (SELECT 1 FROM t z0 WHERE z0.id = x0.id) AND y0.id = x0.id ORDER BY 1 LIMIT 2
+query SELECT x0.id FROM t x0 LEFT JOIN t y0 ON x0.id IN (SELECT p FROM t) AND y0.id = x0.id ORDER BY 1 LIMIT 2
+query SELECT 1e2BD, 1e-2BD, 1.5e3BD, -1e2BD
+query SELECT id, count(*) OVER (PARTITION BY (SELECT 1)) AS q FROM t ORDER BY id LIMIT 1
+query SELECT id FROM t ORDER BY (SELECT 1), id LIMIT 1
+query SELECT id, sum((SELECT 1)) OVER (ORDER BY id) AS q FROM t ORDER BY id LIMIT 2
+query SELECT id FROM t QUALIFY max(n) OVER (PARTITION BY g) = n AND n > 0 ORDER BY id
+query SELECT id, n FROM t QUALIFY n = (SELECT max(n) FROM t) AND row_number() OVER (ORDER BY id) > 0 ORDER BY id
+query SELECT DISTINCT g, row_number() OVER (PARTITION BY g ORDER BY id) AS q FROM t ORDER BY q, g LIMIT 3
+query SELECT DISTINCT g FROM t ORDER BY row_number() OVER (ORDER BY g)
+query SELECT count(*) AS q FROM t UNION ALL SELECT count(*) FROM t WHERE b ORDER BY q
+query SELECT id FROM t WHERE id < 2 UNION ALL SELECT id FROM t WHERE id < 2 ORDER BY id + 0
+query SELECT id FROM t WHERE id < 2 UNION ALL SELECT id FROM t WHERE id < 2 ORDER BY n
+query SELECT id AS q FROM t WHERE id < 2 UNION ALL SELECT id AS r FROM t WHERE id < 2 ORDER BY r
+query SELECT g, n FROM t GROUP BY g, n ORDER BY sum(p), g, n LIMIT 5
+query SELECT g FROM t GROUP BY g ORDER BY g + 1 DESC
+query SELECT g + 1 AS q FROM t GROUP BY g ORDER BY g DESC
+query SELECT g AS q FROM t GROUP BY g + 0 ORDER BY 1
+query SELECT g FROM t GROUP BY g HAVING n > 1
+query SELECT g, p FROM t GROUP BY g, upper(p)
+query SELECT upper(s) FROM t GROUP BY s ORDER BY 1 LIMIT 4
+query SELECT max(g) OVER (PARTITION BY g) FROM t GROUP BY g ORDER BY g
+query SELECT max(n) OVER (PARTITION BY g) FROM t GROUP BY g
+query SELECT t.g, count(*) FROM t GROUP BY g ORDER BY t.g
+query SELECT g FROM t GROUP BY t.g ORDER BY g
+query SELECT lower(upper(t2)) AS q, count(*) FROM t GROUP BY upper(t2) ORDER BY q
+query SELECT count(*) FROM (SELECT DISTINCT * FROM (SELECT n, p FROM t))
+query SELECT sum(DISTINCT n) + count(DISTINCT p) FROM t GROUP BY b ORDER BY 1
+query SELECT b, n IS NULL AS q, count(*) FROM t GROUP BY b, n IS NULL ORDER BY 1, 2
+query SELECT b, q, count(*) FROM (SELECT b, n IS NULL AS q FROM t) GROUP BY CUBE(b, q) ORDER BY 1, 2, 3
+query SELECT b, grouping(b), count(*) FROM t GROUP BY ROLLUP(b) ORDER BY 2, 1
+query SELECT coalesce(b, false) AS b, count(*) FROM t GROUP BY b ORDER BY 1, 2
+query SELECT coalesce(b, false) AS q, count(*) FROM t GROUP BY q ORDER BY 1, 2
+query SELECT id AS g, count(*) FROM t GROUP BY g ORDER BY 1 LIMIT 2
+query SELECT x0.id, q.v FROM t x0, LATERAL (SELECT max(y0.n) + x0.n AS v FROM t y0 WHERE y0.g = x0.g) q ORDER BY x0.id
+query SELECT x0.id, q.v FROM t x0, LATERAL (SELECT max(y0.n + x0.n) AS v FROM t y0 WHERE y0.g = x0.g) q ORDER BY x0.id
+query SELECT x0.id, q.v FROM t x0, LATERAL (SELECT y0.n + x0.n AS v FROM t y0 WHERE y0.id = x0.n) q ORDER BY x0.id
+query SELECT id, (SELECT y0.n + x0.n FROM t y0 WHERE y0.id = x0.n) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(p) FROM t y0 WHERE y0.g = x0.g HAVING max(p) > x0.n) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(p) FROM t y0 GROUP BY y0.g HAVING y0.g = x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT count(*) FROM t y0 WHERE y0.g = x0.g GROUP BY x0.n) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(x0.n) FROM t y0) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(y0.n) FROM t y0 ORDER BY x0.n) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT DISTINCT y0.g + x0.g FROM t y0 WHERE y0.g = x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id FROM t x0 WHERE EXISTS (SELECT max(y0.n + x0.n) FROM t y0) ORDER BY id LIMIT 2
+query SELECT id FROM t x0 WHERE n IN (SELECT max(y0.n) + x0.g FROM t y0) ORDER BY id
+query SELECT id FROM t x0 WHERE n IN (SELECT y0.n + x0.g FROM t y0) ORDER BY id
+query SELECT id, (SELECT max(y0.n) FROM t y0 JOIN t z0 ON y0.id = z0.id AND z0.g = x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(y0.n) FROM t y0 LEFT JOIN t z0 ON y0.id = z0.id AND z0.g = x0.g) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT sum(n) OVER (ORDER BY x0.id) FROM t y0 WHERE y0.id = x0.id) AS q FROM t x0 ORDER BY id
+query SELECT id FROM t x0 ORDER BY EXISTS (SELECT 1 FROM t y0 WHERE y0.p = x0.n), id LIMIT 3
+query SELECT id FROM t x0 ORDER BY (SELECT max(p) FROM t y0 WHERE y0.g = x0.g), id LIMIT 3
+query SELECT g FROM t x0 GROUP BY g ORDER BY (SELECT max(p) FROM t), g LIMIT 3
+query SELECT id FROM t x0 JOIN t y0 ON x0.id = y0.id ORDER BY id
+query SELECT id, (SELECT v FROM (SELECT max(y0.n) AS v FROM t y0 WHERE y0.g = x0.g) q) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT max(v) FROM (SELECT y0.n + x0.n AS v FROM t y0 WHERE y0.g = x0.g) q) AS q FROM t x0 ORDER BY id
+query SELECT id, (SELECT x1 FROM t y0 LATERAL VIEW explode(y0.a) v AS x1 WHERE y0.id = x0.id LIMIT 1) AS q FROM t x0 WHERE id < 3 ORDER BY id
+query SELECT id, (SELECT max(x1) FROM (SELECT explode(x0.a) AS x1)) AS q FROM t x0 WHERE id < 12 ORDER BY id
+query SELECT id, (SELECT max(x1) FROM explode(x0.a) v(x1)) AS q FROM t x0 WHERE id < 12 ORDER BY id
+query SELECT g, sum((SELECT max(p) FROM t y0 WHERE y0.g = x0.g)) AS q FROM t x0 GROUP BY g ORDER BY g
+query SELECT g, count(*) FROM t x0 GROUP BY g, (SELECT max(p) FROM t y0 WHERE y0.g = x0.g) ORDER BY g
+query SELECT max(n) FROM t x0 GROUP BY EXISTS (SELECT 1 FROM t y0 WHERE y0.p = x0.n) ORDER BY 1
+query SELECT sum(n) OVER (PARTITION BY (SELECT max(p) FROM t y0 WHERE y0.g = x0.g)) AS q FROM t x0 ORDER BY id LIMIT 2
+query SELECT id, CASE WHEN id < 3 THEN (SELECT max(p) FROM t y0 WHERE y0.g = x0.g) ELSE 0 END AS q FROM t x0 ORDER BY id
+query SELECT id, coalesce((SELECT max(p) FROM t y0 WHERE y0.g = x0.g), (SELECT min(n) FROM t)) AS q FROM t x0 ORDER BY id
+query SELECT x0.id FROM t x0 JOIN t y0 ON y0.id = (SELECT max(z0.id) FROM t z0 WHERE z0.g = x0.g) ORDER BY 1 LIMIT 3
+query SELECT id FROM t x0 WHERE (SELECT count(*) FROM t y0 WHERE y0.n = x0.p) = 0 ORDER BY id
+query SELECT id FROM t x0 WHERE n > ALL (SELECT 1)
+query SELECT id FROM (SELECT id, n FROM t) x0 WHERE EXISTS (SELECT 1 FROM t WHERE t.p = n) ORDER BY id
+query SELECT id FROM (SELECT id, n AS n9 FROM t) x0 WHERE EXISTS (SELECT 1 FROM t WHERE p = n9) ORDER BY id
+query WITH q AS (SELECT id, n AS n9 FROM t) SELECT id, (SELECT count(*) FROM q y0 WHERE y0.n9 = q.n9) AS c9 FROM q ORDER BY id
 """.replace("<offset>", "X" * 3)
 """One in a line, behind its kind."""
 

@@ -70,7 +70,7 @@ VALUES = [
     ),
     *("datediff(MONTH, ts, tn)", "datediff(HOUR, dt, ts)", "unix_timestamp(tn)", "unix_timestamp(ts)"),
     *("next_day(ts, 'MON')", "EXTRACT(DOY FROM ts)", "dt + INTERVAL 3 HOURS", "date_format(ts, 'EEE d h a')"),
-    "CASE WHEN hour(ts) < 12 THEN dt ELSE ts END",
+    *("CASE WHEN hour(ts) < 12 THEN dt ELSE ts END", "CASE WHEN ts > tn THEN ts ELSE tn END", "ts = tn"),
 ]
 HOURS = [datetime.datetime(2024, 3, 9) + datetime.timedelta(hours=hours) for hours in range(60)]
 """Around the night in which clocks change in New York; six hours are in a file."""

@@ -77,6 +77,8 @@ from txlog.statements.query_tree import (
     as_group,
     bound_of_frame,
     column_named,
+    has_aggregate,
+    has_scalar_query,
     ordinal_of,
     taken_apart,
     takes,
@@ -449,6 +451,8 @@ class Binder:
         if node.args.get("on") is not None:
             inner.merged = list(scope.merged)
             conditions.append(self.condition(node.args["on"], inner))
+            if inner.is_named_inside and has_scalar_query(node.args["on"]):
+                raise wrong_query("ON has a query as a value that names columns of the join: write it in WHERE")
         if not is_half:
             scope.relations.append(relation)
             scope.merged = [self.merged(name, left, relation, word) for name in names] + [
@@ -598,6 +602,8 @@ class Binder:
         if made and node.args.get("group") is not None:
             raise wrong_query("GROUP BY is computed before a function in SELECT makes rows: use LATERAL VIEW")
         where = node.args.get("where")
+        if where is not None and has_aggregate(where.this):
+            raise wrong_query("WHERE is applied before aggregates are computed: write HAVING")
         if where is not None and where.find(exp.Window) is not None:
             raise wrong_query("WHERE is applied before window functions are computed: write QUALIFY")
         filtered = "" if where is None else f" WHERE {self.condition(where.this, scope, skips=True)}"

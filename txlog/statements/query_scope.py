@@ -73,6 +73,8 @@ class QueryScope:
         held: Computed parts of an expression, by the names that stand for them in it.
         texts, types: duckdb's text and the type of each column that was found, by the name that references have.
         lacks_a_name: Whether a name was not found: the query is wrong then, and not beyond what is known.
+        names_outer: Whether a name was one of the queries around.
+        is_named_inside: Whether a query inside named a column of this scope.
     """
 
     def __init__(
@@ -98,6 +100,8 @@ class QueryScope:
         self.texts: dict[str, str] = {}
         self.types: dict[str, DataType] = {}
         self.lacks_a_name = False
+        self.names_outer = False
+        self.is_named_inside = False
 
     def copy(self) -> QueryScope:
         found = QueryScope(self.relations, self.merged, zone=self.zone, now=self.now, outer=self.outer)
@@ -109,6 +113,18 @@ class QueryScope:
         """The scope of what a group has."""
         found = self.copy()
         found.base, found.groups = self, groups
+        return found
+
+    def behind_distinct(self, columns: Sequence[QueryColumn]) -> QueryScope:
+        """The same, in which only what the query shows by its own name has one."""
+        shown = {(fold_name(each.name), each.text) for each in columns}
+
+        def kept(given: Sequence[QueryColumn]) -> tuple[QueryColumn, ...]:
+            return tuple(each for each in given if (fold_name(each.name), each.text) in shown)
+
+        found = self.copy()
+        found.relations = [Relation(each.alias, kept(each.columns)) for each in self.relations]
+        found.merged = list(kept(self.merged))
         return found
 
     def naming(self, columns: Sequence[QueryColumn], *, first: bool) -> QueryScope:
@@ -143,6 +159,8 @@ class QueryScope:
                 self.lacks_a_name = True
                 raise
             if found is not None:
+                self.names_outer = self.names_outer or scope is not self
+                scope.is_named_inside = scope.is_named_inside or scope is not self
                 return found
             scope = scope.outer
         self.lacks_a_name = True

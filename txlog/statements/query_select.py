@@ -14,8 +14,22 @@ from txlog.core.format.schema import DataType, Map, Struct, fold_name, types_in
 from txlog.core.predicates.terms.tree import Expression
 from txlog.errors import InvalidInputError
 from txlog.statements.query_scope import QueryColumn, QueryRows, QueryScope, column_key, columns_named
-from txlog.statements.query_tree import Unsupported, as_group, has_aggregate, is_column, ordinal_of, takes, wrong_query
+from txlog.statements.query_tree import (
+    Unsupported,
+    as_group,
+    has_aggregate,
+    has_scalar_query,
+    is_column,
+    ordinal_of,
+    takes,
+    wrong_query,
+)
 from txlog.statements.result_names import Known, result_name
+
+_GROUPS_OUTSIDE = (
+    "aggregates, groups and windows name no columns of a query around: write them into WHERE or HAVING, or compute them"
+    " in the query around"
+)
 
 
 class WritesExpressions(Protocol):
@@ -54,10 +68,14 @@ class SelectList:
         is_grouped = group is not None or any(map(has_aggregate, [*nodes, *filter(None, (having, order))]))
         grouped = ""
         if is_grouped:
+            scope.names_outer = scope.is_named_inside = False
             grouped, groups = self.groups(group, items, scope)
+            self.check_groups(group, items, scope)
             scope.has_sets = any(word in grouped for word in ("ROLLUP (", "CUBE (", "GROUPING SETS ("))
             scope = scope.grouped(groups)
         columns = self.columns(items, scope)
+        if is_grouped and scope.base.names_outer:
+            raise wrong_query(_GROUPS_OUTSIDE)
         text += grouped
         if having is not None:
             if having.find(exp.Window) is not None:
@@ -65,20 +83,49 @@ class SelectList:
             text += f" HAVING {self.binder.condition(having.this, scope.naming(columns, first=False))}"
         if qualify is not None:
             text += f" QUALIFY {self.binder.condition(qualify.this, scope.naming(columns, first=False))}"
-        distinct = self.node.args.get("distinct")
-        if distinct is not None:
-            takes(distinct)
-            maps = [each.name for each in columns if any(isinstance(kind, Map) for kind in types_in(each.type))]
-            if maps:
-                raise wrong_query(f"DISTINCT compares no maps, as in column {maps[0]}: write map_entries()")
-            columns = [QueryColumn(each.name, each.type, as_group(each.text, each.type)) for each in columns]
-        if order is not None and order.find(exp.Window) is not None:
-            raise Unsupported("ORDER BY a window function is not supported: name it in SELECT, and order by its name")
-        sorting = self.binder.order(order, scope.naming(columns, first=True), columns)
-        listed = ", ".join(f"{column.text} AS c{at}" for at, column in enumerate(columns))
-        word = "SELECT" if distinct is None else "SELECT DISTINCT"
+        shown = self.distinct(columns)
+        sorting = self.sorting(scope, columns, shown)
+        listed = ", ".join(f"{column.text} AS c{at}" for at, column in enumerate(shown))
+        word = "SELECT" if self.node.args.get("distinct") is None else "SELECT DISTINCT"
         whole = f"{word} {listed}{text}{sorting}{self.binder.limit(self.node)}"
         return QueryRows(whole, tuple((column.name, column.type) for column in columns))
+
+    def distinct(self, columns: list[QueryColumn]) -> list[QueryColumn]:
+        """The columns, as DISTINCT compares them if the query has it."""
+        distinct = self.node.args.get("distinct")
+        if distinct is None:
+            return columns
+        takes(distinct)
+        maps = [each.name for each in columns if any(isinstance(kind, Map) for kind in types_in(each.type))]
+        if maps:
+            raise wrong_query(f"DISTINCT compares no maps, as in column {maps[0]}: write map_entries()")
+        return [QueryColumn(each.name, each.type, as_group(each.text, each.type)) for each in columns]
+
+    def sorting(self, scope: QueryScope, columns: Sequence[QueryColumn], shown: Sequence[QueryColumn]) -> str:
+        """ORDER BY: behind DISTINCT, of what the query shows."""
+        order = self.node.args.get("order")
+        if order is None:
+            return ""
+        if order.find(exp.Window) is not None:
+            raise Unsupported("ORDER BY a window function is not supported: name it in SELECT, and order by its name")
+        if self.node.args.get("distinct") is not None:
+            if has_aggregate(order):
+                raise wrong_query("ORDER BY behind DISTINCT has an aggregate: name it in SELECT, and order by its name")
+            scope = scope.behind_distinct(columns)
+        here = scope.naming(shown, first=True)
+        text = self.binder.order(order, here, shown)
+        if here.names_outer or here.is_named_inside:
+            raise wrong_query(
+                "ORDER BY names columns of another query: name the value in SELECT, and order by its name"
+            )
+        return text
+
+    def check_groups(self, node: Any, items: Sequence[tuple[str, Any]], scope: QueryScope) -> None:
+        """Raise for values of GROUP BY that Spark does not group by."""
+        if scope.names_outer:
+            raise wrong_query(_GROUPS_OUTSIDE)
+        if scope.is_named_inside and any(has_scalar_query(each) for each in node.expressions):
+            raise wrong_query("GROUP BY has a query as a value that names columns around it: name it in SELECT first")
 
     def items(self, nodes: Sequence[Any], scope: QueryScope) -> Iterator[tuple[str, Any]]:
         """Each column by its name, as a node, or as what ``*`` names."""
@@ -156,8 +203,20 @@ class SelectList:
             if isinstance(node, QueryColumn) and scope.groups is not None:
                 node = self.star_in_group(node, scope)
             made = self.binder.column(node, here)
+            self.check_item(node, here)
             found.append(QueryColumn(name, made.type, made.text, made.metadata))
         return found
+
+    def check_item(self, node: Any, here: QueryScope) -> None:
+        """Raise for what Spark does not compute of rows of another query."""
+        if isinstance(node, QueryColumn):
+            return
+        if here.names_outer and (here.groups is not None or _has_window(node)):
+            raise wrong_query(_GROUPS_OUTSIDE)
+        if here.groups is not None and here.is_named_inside and has_scalar_query(node):
+            raise wrong_query(
+                "a query as a value names columns of groups: put it into first(...), or write its name in GROUP BY"
+            )
 
     def star_in_group(self, column: QueryColumn, scope: QueryScope) -> QueryColumn:
         assert scope.groups is not None

@@ -105,6 +105,12 @@ def has_aggregate(node: Any) -> bool:
     return any(map(has_aggregate, _flat(node.args.values())))
 
 
+def has_scalar_query(node: Any) -> bool:
+    """Whether a part of an expression is a query in place of a value."""
+    parts = node.walk(prune=lambda each: isinstance(each, exp.Query))
+    return any(isinstance(each, exp.Subquery) and not isinstance(each.parent, exp.In) for each in parts)
+
+
 def _flat(parts: Any) -> Iterator[Any]:
     for part in parts:
         if isinstance(part, list):

@@ -318,6 +318,7 @@ def test_what_can_fail_is_computed_only_for_the_rows_that_need_it(text: str, exp
         ("regexp_extract(s, '(a)(b)?', 2)", {"s": "ac"}, ""),
         ("concat_ws('-', array(s, NULL), t)", {"s": "a", "t": "b"}, "a-b"),
         ("CAST(i AS DOUBLE) IN (1, 2.0, NULL)", {"i": 3}, None),
+        ("tn = ts", {"ts": datetime.datetime(2024, 1, 1, tzinfo=UTC), "tn": datetime.datetime(2024, 1, 1)}, True),
         ("upper(s) IN ('A', 'B')", {"s": "b"}, True),
     ],
 )

@@ -5,6 +5,7 @@ In: text, for sqlglot to parse with one of these dialects. Out: sqlglot's tree, 
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,6 +63,10 @@ _SUFFIXES = {"L": "bIGINT", "S": "sMALLINT", "Y": "tINYINT", "D": "dOUBLE", "F":
 it: a column that is ``5D`` is called ``5.0``, and one that is ``double(5)`` is called ``5``."""
 
 
+_DIGITS_MAX = 38
+"""Of a decimal."""
+
+
 def _call(name: str, number: Token) -> list[Token]:
     place = number.line, number.col, number.start, number.end
     return [
@@ -73,12 +78,13 @@ def _call(name: str, number: Token) -> list[Token]:
 
 
 def _is_of_decimal(suffix: Token, number: Token) -> bool:
-    return suffix.text.upper() == "BD" and "e" not in number.text.lower()
+    return suffix.text.upper() == "BD" and abs(decimal.Decimal(number.text).adjusted()) <= _DIGITS_MAX
 
 
 def _as_decimal(number: Token) -> Token:
-    """A number with a point, which is a decimal: ``5.`` for ``5``."""
-    text = number.text if "." in number.text else f"{number.text}."
+    """A number with a point, which is a decimal: ``5.`` for ``5``, ``100.`` for ``1e2``."""
+    plain = f"{decimal.Decimal(number.text):f}" if "e" in number.text.lower() else number.text
+    text = plain if "." in plain else f"{plain}."
     return Token(TokenType.NUMBER, text, number.line, number.col, number.start, number.end)
 
 

@@ -72,8 +72,8 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
         return right
     if is_numeric(left) and is_numeric(right):
         return _common_number(left, right)
-    if DATE in (left, right) and left in TIMES and right in TIMES:
-        return right if left == DATE else left
+    if left in TIMES and right in TIMES:
+        return TIMESTAMP if DATE not in (left, right) else right if left == DATE else left
     return _common_nested(left, right)
 
 
