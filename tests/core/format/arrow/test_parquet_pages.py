@@ -7,6 +7,7 @@ import datetime
 import decimal
 import io
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -300,9 +301,29 @@ def made_of(seed: int) -> bytes | None:
     assert_true_statistics(made, left["c"])
     found, at = column_chunk(made), pages(made)
     assert (found.num_values, found.total_compressed_size) == (len(left), sum(map(len, at)))
+    assert_forms(made, body)
     assert found.has_dictionary_page == any("DICTIONARY" in each for each in found.encodings)
     assert len({*pages(body)} & {*at}) > 0
     return made
+
+
+def _encoding_of(header: dict[int, Any]) -> int:
+    """DataPageHeader and DictionaryPageHeader have it in field 2, DataPageHeaderV2 in 4."""
+    encoding: int = header[8][1][4][1] if 8 in header else header[5 if 5 in header else 7][1][2][1]
+    return encoding
+
+
+def assert_forms(made: bytes, old: bytes) -> None:
+    """Where the first data page is, and how many pages of each kind there are, which are kinds of the old chunk."""
+    splice = Splice.of(made, len(made))
+    assert splice is not None
+    metadata, start, length = splice.chunk(0, 0)
+    found = [*pages_of(memoryview(made)[start : start + length])]
+    (first, *_) = (page.start for page in found if page.data is not None)
+    assert metadata[9][1] == start + first
+    told = {(each[1][1], each[2][1]): each[3][1] for each in metadata[13][1][1]}
+    assert told == Counter((page.header[1][1], _encoding_of(page.header)) for page in found)
+    assert {page.header[1][1] for page in found} <= {read_struct(page, 0)[0][1][1] for page in pages(old)}
 
 
 def by_polars(body: bytes) -> list[Any]:
