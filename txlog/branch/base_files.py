@@ -47,8 +47,8 @@ def renumbered(files: pa.Table, others: pa.Table) -> list[AddFile]:
     own = (
         add_files_of(each.filter(pc.invert(pc.match_substring_regex(each["path"], "^/|:")))) for each in (files, others)
     )
-    known, taken = ({canonical_path(add.path): add for add in each} for each in own)
-    both = ((known[path], add) for path, add in taken.items() if path in known)
+    known, taken = ({(canonical_path(add.path), add.key[1]): add for add in each} for each in own)
+    both = ((known[key], add) for key, add in taken.items() if key in known)
     return [add for ours, add in both if ours.default_row_commit_version != add.default_row_commit_version]
 
 
