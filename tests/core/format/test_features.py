@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 from tests.packages import hide
+from txlog.core.format import features
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.features import check_can_read, check_can_write, check_owner, protocol_for, upgraded_for
 from txlog.core.format.schema import (
     LONG,
+    PRIMITIVES,
     STRING,
     TIMESTAMP_NTZ,
     VARIANT,
@@ -50,6 +52,13 @@ VARIANTS = Struct((Field("v", VARIANT),))
 @pytest.fixture
 def without_variants(monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, "txlog.types:variant")
+
+
+def test_the_line_of_a_type_alone_says_which_feature_it_needs() -> None:
+    needed = [facts.feature for facts in PRIMITIVES.values() if facts.feature]
+    source = Path(features.__file__).read_text()
+    assert needed
+    assert [feature for feature in needed if f'"{feature}"' in source] == []
 
 
 @pytest.mark.parametrize("versions", [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)])

@@ -314,14 +314,15 @@ def _maps_columns(usage: FeatureUsage) -> bool:
 
 
 _PREVIEW = "-preview"
-_VARIANT_TYPE = ("variantType", f"variantType{_PREVIEW}")
-_VARIANT_SHREDDING = ("variantShredding", f"variantShredding{_PREVIEW}")
 
 
-def _variants(
-    name: str, write: _Support, used: Callable[[FeatureUsage], bool], needed_by: str, read: _Support = _YES
-) -> _Feature:
-    return _Feature(name, write, used, needed_by, read, is_reader_feature=True, type="variant")
+def _of_type(name: str, feature: str) -> _Feature:
+    """The feature that a column of this type needs. It is written where a package makes the values, if one does."""
+    facts = PRIMITIVES[name]
+    used = _type_of(facts.feature)
+    if not facts.by_package:
+        return _Feature(feature, _YES, used, is_reader_feature=True)
+    return _Feature(feature, _UNLESS_USED, used, f"a column of type {name}", is_reader_feature=True, type=name)
 
 
 def _iceberg_compat(version: int, *requires: str) -> _Feature:
@@ -353,7 +354,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("identityColumns", _YES, _mark("delta.identity."), "column metadata delta.identity.*", legacy=(1, 6)),
     _Feature("allowColumnDefaults", _YES, _mark("CURRENT_DEFAULT"), "column metadata CURRENT_DEFAULT"),
     _Feature("deletionVectors", _YES, _property("delta.enableDeletionVectors"), is_reader_feature=True),
-    _Feature("timestampNtz", _YES, _type_of("timestampNtz"), is_reader_feature=True),
+    *(_of_type(name, facts.feature) for name, facts in PRIMITIVES.items() if facts.feature),
     _Feature("v2Checkpoint", _YES, _uses_v2_checkpoints, is_reader_feature=True),
     _Feature("vacuumProtocolCheck", _YES, _never, is_reader_feature=True),
     _Feature(
@@ -376,15 +377,23 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("materializePartitionColumns", _YES, _property(PARTITION_COLUMNS_FEATURE), PARTITION_COLUMNS_FEATURE),
     _Feature("typeWidening", _YES, _property("delta.enableTypeWidening"), is_reader_feature=True),
     _Feature("typeWidening-preview", _YES, _never, is_reader_feature=True),
-    *(_variants(name, _UNLESS_USED, _type_of("variantType"), "a column of type variant") for name in _VARIANT_TYPE),
+    _of_type("variant", f"variantType{_PREVIEW}"),
     *(
-        _variants(name, _NO, _property("delta.enableVariantShredding"), "delta.enableVariantShredding", read=_NO)
-        for name in _VARIANT_SHREDDING
+        _Feature(
+            name,
+            _NO,
+            _property("delta.enableVariantShredding"),
+            "delta.enableVariantShredding",
+            read=_NO,
+            is_reader_feature=True,
+            type="variant",
+        )
+        for name in ("variantShredding", f"variantShredding{_PREVIEW}")
     ),
 )
 """Every other feature is refused, and the error names it, as the protocol requires for unknown ones."""
 
-_RULES_OF_NEW_FILES = {*_VARIANT_TYPE}
+_RULES_OF_NEW_FILES = {feature.name for feature in _FEATURES if feature.type and feature.write == _UNLESS_USED}
 """Their requirements concern rows when they are written, or new data files."""
 
 CHECKPOINT_PROTECTION = "checkpointProtection"
