@@ -159,10 +159,37 @@ def test_a_script_with_a_fault_runs_nothing(catalog: txlog.Catalog) -> None:
         "insert into absent values (1)",
         "select * from t join absent",
         "create tabel x (a int)",
+        "select frobnicate(a) from t",
+        "create table x as select try_to_number('1', '9') as a",
+        "insert into t select make_interval(a) from t",
     ):
         with pytest.raises((InvalidInputError, TableNotFoundError), match="nothing was run"):
             txlog.sql(f"create table t (a int); insert into t values (1); {fault}", catalog)
         assert catalog.tables() == []
+
+
+def test_a_query_of_a_script_may_call_all_that_a_query_alone_may(catalog: txlog.Catalog) -> None:
+    calls = "any_value(a), listagg(c), percentile_cont(0.5) WITHIN GROUP (ORDER BY a), count(*), POSITION('x' IN c)"
+    rows = "explode(sequence(1, 3))"
+    ranks = "rank() OVER (ORDER BY a), ntile(2) OVER (ORDER BY a), transform(array(a), x -> x + 1), current_date"
+    txlog.sql(
+        f"create table t (a int, c string); select {calls} from t group by c; select {rows}; select {ranks} from t;"
+        "select dateadd(DAY, 1, date'2026-11-20'), struct(a AS b), date_part('year', current_date()) from t, range(2)",
+        catalog,
+    )
+
+
+def test_text_that_is_no_number_is_wrong_in_every_engine(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (a int)", catalog)
+    with pytest.raises(InvalidInputError, match=r"the string is not a number \(in the query at [^()]*\)$"):
+        txlog.sql("select * from t where a = :a", catalog, {"a": "2 or 1=1"})
+
+
+def test_a_merge_says_where_the_names_of_its_sources_columns_go(catalog: txlog.Catalog) -> None:
+    txlog.sql("create table t (a int)", catalog)
+    names = "MERGE INTO t USING (VALUES (1)) AS s(a) ON t.a = s.a WHEN MATCHED THEN DELETE"
+    with pytest.raises(InvalidInputError, match=r"USING \(SELECT \* FROM VALUES \(\.\.\.\) AS v\(id, name\)\) AS s;"):
+        txlog.sql(names, catalog)
 
 
 def test_a_script_may_use_what_it_makes_and_not_what_it_drops(catalog: txlog.Catalog) -> None:

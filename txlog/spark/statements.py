@@ -132,7 +132,7 @@ class SparkEngine:
         except AnalysisException:  # a name with more parts than its catalogs have
             return False
 
-    def check(self, query: Query) -> None:
+    def check(self, query: Query, *, is_alone: bool) -> None:
         """Spark runs all queries."""
 
     def check_own(self, name: TableName, target: Table) -> None:

@@ -27,7 +27,7 @@ from txlog.core.util import UTC
 from txlog.errors import InvalidInputError
 from txlog.statements.duckdb_expressions import OWN_ERROR, duckdb_type, identifier
 from txlog.statements.query import FAULTS, Query
-from txlog.statements.query_binder import Function, bind_query
+from txlog.statements.query_binder import WAYS_OUT, Function, bind_query, check_functions
 
 Out = TypeVar("Out")
 _SETTINGS = ("enable_external_access = false", "python_enable_replacements = false")
@@ -75,6 +75,19 @@ def conditions_of(query: Query, schemas: Sequence[pa.Schema], time_zone: str) ->
     tree = sqlglot.parse_one(query.text(*names), read=QueryDialect)
     bound = bind_query(tree, tables, time_zone, ambient.now(), "", f"the query at {query.at}")
     return [" AND ".join(bound.conditions.get(name, ())) or None for name in names]
+
+
+def check_calls(query: Query) -> None:
+    """Raises InvalidInputError if the query calls a function that there is not, without a look at its tables."""
+    text = query.text(*(f"txlog_{number}" for number in range(len(query.readings))))
+    try:
+        tree = sqlglot.parse_one(text, read=QueryDialect)
+    except FAULTS:
+        return  # its statement says what is wrong
+    try:
+        check_functions(tree)
+    except ValueError as error:
+        raise InvalidInputError(f"{error} (in the query at {query.at}){WAYS_OUT}; nothing was run") from None
 
 
 class _Running:

@@ -103,8 +103,8 @@ class Engine(Protocol):
     def has_table(self, name: str) -> bool:
         """Whether the engine itself has a table or view that the catalog lacks."""
 
-    def check(self, query: Query) -> None:
-        """Raise if nothing here can run such a query."""
+    def check(self, query: Query, *, is_alone: bool) -> None:
+        """Raise if nothing here can run such a query. ``is_alone``: no statement runs before it."""
 
     def check_own(self, name: TableName, target: Table) -> None:
         """Raise if a table or view of the engine's own, whose rows change a table, reads this table itself: at which
@@ -182,7 +182,7 @@ class LocalEngine:
     def has_table(self, name: str) -> bool:
         return False
 
-    def check(self, query: Query) -> None:
+    def check(self, query: Query, *, is_alone: bool) -> None:
         if query.dialect == "duckdb" and self._engine != "duckdb":
             raise InvalidInputError(
                 f"the query at {query.at} is in duckdb's own SQL, which engine='{self._engine}' does not read: leave"
@@ -190,6 +190,10 @@ class LocalEngine:
             )
         if query.whole is None:
             self._started()
+            if query.dialect == "spark" and self._engine == "duckdb" and not is_alone:  # or else it says so itself
+                from txlog.statements.duckdb_query import check_calls
+
+                check_calls(query)
 
     def check_own(self, name: TableName, target: Table) -> None:
         """There are none."""

@@ -90,7 +90,7 @@ from txlog.statements.query_tree import (
 )
 from txlog.statements.result_names import result_name
 
-_WAYS_OUT = (
+WAYS_OUT = (
     f"; txlog.spark.sql runs the query in Spark. Without Java, {setting('engine', 'sail')} runs it in Sail and"
     f" {setting('dialect', 'duckdb')} as duckdb's own SQL: both have other values than Spark in some expressions"
 )
@@ -158,11 +158,19 @@ def bind_query(
         with read_in(zone):
             rows = binder.query(tree.transform(_any_as_call), None, {})
     except Unsupported as error:
-        raise InvalidInputError(f"{error} (in {shown}){_WAYS_OUT}") from None
+        raise InvalidInputError(f"{error} (in {shown}){WAYS_OUT}") from None
     word = "WITH RECURSIVE" if binder.is_recursive else "WITH"
     common = f"{word} {', '.join(binder.common)} " if binder.common else ""
     columns = tuple(Field(name, data_type) for name, data_type in rows.columns)
     return BoundQuery(common + rows.text, columns, tuple(binder.functions), binder.conditions)
+
+
+def check_functions(tree: Any) -> None:
+    """Raises ValueError if a query calls a function that nothing here knows, whatever its arguments are."""
+    for node in tree.find_all(exp.Anonymous):
+        name = str(node.this).lower()
+        if not (is_aggregate(name) or name in (*RANKS, *WINDOW_VALUES, *GENERATORS, *_OF_SETS, *_OF_ORDER, "range")):
+            SqlReader.check_call(name)
 
 
 def _any_as_call(node: Any) -> Any:
@@ -711,7 +719,7 @@ class Binder:
             if isinstance(error, SqlReader.Mistake) or (scope is not None and scope.lacks_a_name):
                 raise
             told = error.template if isinstance(error, InvalidInputError) else str(error)
-            raise InvalidInputError(f"{told}{_WAYS_OUT}") from None
+            raise InvalidInputError(f"{told}{WAYS_OUT}") from None
 
     def text(self, bound: Expression, scope: QueryScope) -> str:
         """duckdb's text: its own, or a call of a function."""

@@ -274,6 +274,11 @@ def read_merge(cursor: Cursor) -> Merge:
             raise cursor.refused(f"the table and the source are both called {alias}: give one of them another alias")
     whole = ((names[0], alias), (source, source_alias))
     cursor.qualifiers = tuple((parts, f"{backquoted(text)}.") for parts, text in whole if len(parts) > 1)
+    if cursor.looks_at("("):  # which Spark refuses too
+        raise cursor.refused(
+            f"a MERGE does not name its source's columns here: write USING (SELECT * FROM VALUES (...) AS v(id, name))"
+            f" AS {source_alias}"
+        )
     cursor.expect("ON")
     on = cursor.text("a condition", *_WHEN)
     clauses: list[Clause] = []

@@ -119,7 +119,7 @@ class Runner:
         """The result of each statement, run when it is asked for. Raises what the calls raise."""
         statements = self._check_tables(self._placed(statements))
         for query in filter(None, map(_query, statements)):
-            self._engine.check(query)
+            self._engine.check(query, is_alone=len(statements) == 1)
         if self._engine.no_transactions is not None and any(isinstance(each, BeginTransaction) for each in statements):
             raise UnsupportedFeatureError(f"{self._engine.no_transactions}; nothing was run")
         return self._results(statements)

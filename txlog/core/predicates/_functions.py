@@ -80,6 +80,19 @@ _INSTEAD = {
 def function(name: str, arguments: Sequence[Expression]) -> Expression:
     """``name(arguments)``. Raises ``ValueError`` naming what is wrong, and what to write instead."""
     name = ALIASES.get(name.lower(), name.lower())
+    lowest, highest, make = _known(name)
+    if not lowest <= len(arguments) <= (highest or len(arguments)):
+        wanted = f"{lowest}" if lowest == highest else f"{lowest} to {highest}" if highest else f"at least {lowest}"
+        raise ValueError(f"{name}() takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(arguments)}")
+    return make(*arguments)
+
+
+def check_function(name: str) -> None:
+    """Raises ``ValueError``, as `function` does, if there is no function of this name."""
+    _known(ALIASES.get(name.lower(), name.lower()))
+
+
+def _known(name: str) -> tuple[int, int | None, Make]:
     if name in NONDETERMINISTIC:
         raise ValueError(f"{name}() returns another value each time: compute it once, and write the value")
     known = FUNCTIONS.get(name)
@@ -87,11 +100,7 @@ def function(name: str, arguments: Sequence[Expression]) -> Expression:
         known = brought.lowest, brought.highest, brought.make
     if known is None:
         raise ValueError(f"the function {name}() is not supported: {_INSTEAD.get(name) or _similar(name)}")
-    lowest, highest, make = known
-    if not lowest <= len(arguments) <= (highest or len(arguments)):
-        wanted = f"{lowest}" if lowest == highest else f"{lowest} to {highest}" if highest else f"at least {lowest}"
-        raise ValueError(f"{name}() takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(arguments)}")
-    return make(*arguments)
+    return known
 
 
 def _similar(name: str) -> str:

@@ -47,7 +47,7 @@ from txlog.core.predicates._build import (
     try_cast_to,
 )
 from txlog.core.predicates._collection_functions import times_between
-from txlog.core.predicates._functions import function
+from txlog.core.predicates._functions import check_function, function
 from txlog.core.predicates._grammar import NullSafeEQ, plain_equal
 from txlog.core.predicates._intervals import (
     INTERVALS,
@@ -71,7 +71,7 @@ from txlog.core.predicates._nested_functions import field, item
 from txlog.core.predicates._scope import Scope
 from txlog.core.predicates._string_functions import concat
 from txlog.core.predicates._time_functions import between, extracted, moved, shifted_by
-from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate
+from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate, UnlikeTextError
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Path, Value
 from txlog.core.predicates.terms.types import is_integer, is_numeric
 from txlog.core.predicates.terms.values import fit, parse_date, parse_timestamp
@@ -144,6 +144,13 @@ _OF_UNITS = {
 }
 
 
+_OF_THE_READER = (
+    *("current_date", "current_timestamp", "current_timezone", "date_part", "datepart", "localtimestamp", "now"),
+    *("position", "sequence", "struct", "unix_timestamp"),
+)
+"""Functions that the reader takes apart itself."""
+
+
 class _UnquotedDateError(InvalidInputError):
     """The library's ``InvalidInputError``, for ``2026-11-20`` without quotes, which is a number."""
 
@@ -153,8 +160,14 @@ class _UnquotedDateError(InvalidInputError):
 class SqlReader:
     """Reads one text."""
 
-    Mistake = _UnquotedDateError
-    """The error for text that means something else than its author thinks, in every engine."""
+    Mistake = (_UnquotedDateError, UnlikeTextError)
+    """The errors for what is wrong in every engine: text that means something else than its author thinks."""
+
+    @staticmethod
+    def check_call(name: str) -> None:
+        """Raises ``ValueError`` if no function has this name, which is in lower case, whatever its arguments are."""
+        if name not in (*_OF_THE_READER, *_OF_UNITS, *INTERVALS, *LAMBDA_FUNCTIONS):
+            check_function(name)
 
     def __init__(self, sql_text: str, scope: Scope) -> None:
         self.sql_text = sql_text
@@ -708,7 +721,8 @@ class SqlReader:
             return _UnquotedDateError(f"a date without quotes{self._place(node)}: write DATE '{meant}'")
         if isinstance(error, InvalidInputError):
             is_placed = f" (in {self._shown}" in str(error)
-            return error if is_placed else InvalidInputError(f"{error.template}{self._place(node)}")
+            kind = UnlikeTextError if isinstance(error, UnlikeTextError) else InvalidInputError
+            return error if is_placed else kind(f"{error.template}{self._place(node)}")
         of_bits = node.find(exp.BitwiseAnd, exp.BitwiseOr) is not None and "boolean" in str(error)
         hint = ". & and | are operators on bits: conditions are combined by AND and OR" if of_bits else ""
         return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}{hint}")

@@ -19,12 +19,18 @@ from msgspec.structs import replace
 from txlog.core.format.properties import path_text
 from txlog.core.format.schema import BOOLEAN, COLLATIONS_KEY, STRING, DataType, Primitive, Struct, type_name
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, columns_of
-from txlog.core.predicates.terms.values import Ordered, fit, value_text
+from txlog.core.predicates.terms.values import NO_NUMBER, Ordered, fit, value_text
 from txlog.core.predicates.terms.zones import UTC, current_zone, read_in
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 Literal: TypeAlias = bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
 """The values that a column may be compared with, before `bind` converts them to the column's type."""
+
+
+class UnlikeTextError(InvalidInputError):
+    """The library's ``InvalidInputError``, for a number compared with text that is none."""
+
+    kind = "InvalidInputError"
 
 
 class Predicate(Expression, frozen=True):
@@ -389,6 +395,5 @@ def _bind_in(path: Path, data_type: DataType, values: tuple[Literal | Ordered, .
 
 
 def _cannot_compare(path: Path, data_type: DataType, value: object, why: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"column {path_text(path)} ({type_name(data_type)}) cannot be compared with {value!r}: {why}"
-    )
+    error = UnlikeTextError if why == NO_NUMBER else InvalidInputError
+    return error(f"column {path_text(path)} ({type_name(data_type)}) cannot be compared with {value!r}: {why}")

@@ -33,6 +33,8 @@ _WIDE = decimal.Context(prec=100)
 _FLOAT_ERROR = decimal.Decimal("2e-15")  # four times the error of one rounding, more than rounding back adds
 INTEGER_ENDS = (decimal.Decimal(-(2**63)), decimal.Decimal(2**63 - 1))
 """A bound of exactly this value is unusable: see `beside`."""
+NO_NUMBER = "the string is not a number"
+"""Why text does not fit a column of numbers."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
@@ -235,7 +237,7 @@ def _number(value: Any) -> int | float | decimal.Decimal:
             return decimal.Decimal(text)
         if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
             return float(text)
-        raise ValueError("the string is not a number")
+        raise ValueError(NO_NUMBER)
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
         raise ValueError("the column needs a number")
     return value
