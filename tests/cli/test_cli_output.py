@@ -288,6 +288,10 @@ def test_the_error_for_an_unknown_command_names_the_one_to_use(command: str, hin
     ("arguments", "hint"),
     [
         (("sql", "select", "1"), 'write the whole statement in quotes, as in txlog sql "select 1"'),
+        (
+            ("head", "sales.orders", "--catalog", "w"),
+            "No such option: --catalog; give the table's location, which txlog describe NAME --catalog URI prints",
+        ),
         (("sql", "-e", "select 1"), 'No such option: -e; pass the statement alone, as in txlog sql "select 1"'),
         (("sql", "-c", "select 1"), '-c names the catalog; the statement is an argument: txlog sql "select 1"'),
         (("-V",), "txlog --version shows the version"),

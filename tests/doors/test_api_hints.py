@@ -216,6 +216,7 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
             "expected a Table, as Table.open(uri) returns",
         ),
         (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
+        (lambda table: table.publish("backfill"), 'Table.open("LOCATION@BRANCH").publish()'),  # type: ignore[misc]
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
         (
             lambda table: table.append(ROWS, on_progress=5),

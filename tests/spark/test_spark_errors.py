@@ -85,6 +85,7 @@ def test_the_message_comes_before_the_traceback(is_short: bool) -> None:
         ("{} is not a valid Spark SQL Data Source.", "df.write.format('txlog').save(path)"),
         ("ModuleNotFoundError: No module named '{}'", "PYSPARK_PYTHON"),
         ("ModuleNotFoundError: No module named '{}.tasks'", "PYSPARK_PYTHON"),
+        ('[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "{}" cannot be written in', ".mode('append')"),
     ],
 )
 def test_spark_errors_about_the_data_source_become_errors_that_say_what_to_do(spark_says: str, advice: str) -> None:
@@ -92,6 +93,14 @@ def test_spark_errors_about_the_data_source_become_errors_that_say_what_to_do(sp
     assert isinstance(found, InvalidInputError)
     assert advice in found.message
     assert error_from(RuntimeError(spark_says.format("delta"))) is None
+
+
+def test_the_error_about_partition_by_names_the_option() -> None:
+    spark_says = "columns do not match the existing table's.\n - provided: identity(day)\n - table: "
+    found = error_from(RuntimeError(f"requirement failed: The provided partitioning or clustering {spark_says}"))
+    assert found is not None
+    assert ".option('partitionBy'" in found.message
+    assert error_from(RuntimeError(f"The provided partitioning or clustering {spark_says}identity(id)")) is None
 
 
 def test_an_executor_without_a_package_and_a_driver_without_pandas_become_errors_that_say_what_to_install() -> None:

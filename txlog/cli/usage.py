@@ -64,7 +64,11 @@ _OF_OTHER_TOOLS = {
         ),
         "--database": "name the folder of tables with --catalog",
     },
-    "": {**dict.fromkeys(("-V", "-v"), "txlog --version shows the version"), "--verbose": "no command has it"},
+    "": {
+        **dict.fromkeys(("-V", "-v"), "txlog --version shows the version"),
+        "--verbose": "no command has it",
+        "--catalog": "give the table's location, which txlog describe NAME --catalog URI prints",
+    },
 }
 """Options that users know of other commands -> what txlog has in their place, by the command."""
 

@@ -57,7 +57,7 @@ _SEARCHED_BYTES_MAX = 16 << 20
 _ARROWS_ADVICE = re.compile(r"If these timestamps are in local time, .*assume_timezone\.?", re.DOTALL)
 _CSV_COLUMN = re.compile(r"CSV column #(\d+)")
 _CSV_VALUES = (
-    re.compile(r"conversion error to (?P<type>\S+): invalid value '(?P<value>.*)'"),
+    re.compile(r"conversion error to (?P<type>[^:]+): invalid value '(?P<value>.*)'"),
     re.compile(r"The string '(?P<value>.*)' is not a valid (?P<type>decimal)"),
 )
 _OTHER_NULLS = ("null", "na", "n/a", "nan", "none", "nil", "\\n", "-", "?")
@@ -348,7 +348,11 @@ class _DataFile(msgspec.Struct, frozen=True):
         if value.lower() in _OTHER_NULLS:
             return f". If it means null, pass {setting('null_values', value)}"
         if kind.startswith(("double", "float", "decimal")) and re.fullmatch(r"[-+]?[\d.]*\d,\d+", value):
-            return '. Numbers need a decimal point: convert the file, or read it with pandas.read_csv(..., decimal=",")'
+            return ". Numbers need a decimal point: " + advice(
+                "numbers with a comma", 'convert the file, or read it with pandas.read_csv(..., decimal=",")'
+            )
+        if kind.startswith("date32") and re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+            return ". There is no such day"
         if kind.startswith(("date32", "timestamp")) and re.match(r"\d\d?[./-]\d\d?[./-]\d{2,4}", value):
             return ". Dates are written 2026-11-20: convert the file, or its column in pandas or pyarrow"
         return ""

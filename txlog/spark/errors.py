@@ -33,8 +33,8 @@ NOT_FOUND_ADVICE = (
     "Spark did not find the data source 'txlog'. In a thread that the program started, it finds no Python data source"
     " until the session is active there: ThreadPoolExecutor(8, initializer=txlog.spark.register), or call"
     " txlog.spark.register(spark) first in the thread. After an interrupted call (Ctrl-C) the session may no longer be"
-    " active in its thread: call txlog.spark.register(spark) again. Elsewhere, Spark's Python (PYSPARK_PYTHON) must be"
-    " the one that has txlog installed"
+    " active in its thread: call txlog.spark.register(spark) again. Elsewhere, Spark runs a Python that lacks txlog:"
+    f" set the environment variable PYSPARK_PYTHON to the one that has it, here {sys.executable}"
 )
 _SPARK_MESSAGES = {
     re.compile(r"No module named '(?:(?:pyspark_)?txlog|pyarrow|msgspec|orjson|obstore|pyroaring|sqlglot)\b"): (
@@ -46,6 +46,15 @@ _SPARK_MESSAGES = {
         f"Spark needs pandas on the driver for calls that run on its executors: {how_to_install('spark')}"
     ),
     re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*: txlog\."): NOT_FOUND_ADVICE,
+    re.compile(r'UNSUPPORTED_DATA_SOURCE_SAVE_MODE[^\n]*"txlog"'): (
+        "Spark writes with a Python data source only in two modes: add .mode('append') or .mode('overwrite')"
+    ),
+    re.compile(
+        r"The provided partitioning or clustering columns do not match[^\n]*\s+- provided: [^\n]*\s+- table: *(?:\n|$)"
+    ): (
+        "Spark refuses partitionBy() for Python data sources: leave it out, and name the columns of a new table with"
+        " .option('partitionBy', 'day,region')"
+    ),
     re.compile(r"\btxlog is not a valid Spark SQL Data Source"): (
         "the session's catalog does not accept tables USING txlog: Delta's catalog (spark.sql.catalog.spark_catalog ="
         " DeltaCatalog) reads and writes only JVM data sources. Write by path: df.write.format('txlog').save(path)"

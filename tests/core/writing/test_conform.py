@@ -506,12 +506,17 @@ def test_exports_of_polars_pandas_and_duckdb_are_stored_in_the_tables_types(make
 
 
 def test_integers_that_pandas_turned_into_floats_fit_after_the_advised_cast() -> None:
-    frame = pd.DataFrame({"id": [1, None], "at": pd.to_datetime(["2026-11-20", None])})
-    schema = table_of(Field("id", LONG), Field("at", TIMESTAMP))
+    times = pd.to_datetime(["2026-11-20", None])
+    frame = pd.DataFrame({"id": [1, None], "at": times, "day": times})
+    schema = table_of(Field("id", LONG), Field("at", TIMESTAMP), Field("day", DATE))
     with pytest.raises(SchemaMismatchError) as caught:
         Conformer(schema, open_data(frame).schema)
-    assert re.findall(r"in pandas with (\S+)", str(caught.value)) == ['.astype("Int64")', '.dt.tz_localize("UTC")']
-    frame = frame.assign(id=frame["id"].astype("Int64"), at=frame["at"].dt.tz_localize("UTC"))
+    assert re.findall(r"in pandas with (\S+)", str(caught.value)) == [
+        '.astype("Int64")',
+        '.dt.tz_localize("UTC")',
+        ".dt.date",
+    ]
+    frame = frame.assign(id=frame["id"].astype("Int64"), at=frame["at"].dt.tz_localize("UTC"), day=frame["day"].dt.date)
     stream = open_data(frame)
     [batch] = stream.batches
     assert Conformer(schema, stream.schema).conform(batch).column("id").to_pylist() == [1, None]

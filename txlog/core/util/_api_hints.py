@@ -24,6 +24,10 @@ ON_METHODS = {
 """Other libraries' calls on what is a method here, ``table.optimize.compact()``, and what to use instead."""
 
 
+_OF_BRANCHES = {f"Table.{call}": f'Table.open("LOCATION@BRANCH").{call}()' for call in ("publish", "rebase", "discard")}
+"""Calls to which users pass the name of a branch, and what to write."""
+
+
 class WrongCallError(errors.InvalidInputError, TypeError):
     """The library's ``InvalidInputError``, for a call with the wrong arguments. It is a ``TypeError`` too."""
 
@@ -167,6 +171,8 @@ def _wrong_call(
         return WrongCallError(f"Do not call {owner}(): use {MADE_BY[owner]}")
     takes = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     unknown = next((name for name in named if name not in takes), None)
+    if unknown is None and called in _OF_BRANCHES and given[1:] and isinstance(given[1], str):
+        return WrongCallError(f"{called}() is a call of the branch itself: {_OF_BRANCHES[called]}")
     if unknown is None:
         return WrongCallError(f"{python_says.replace(function.__qualname__, called)}; it takes {', '.join(takes)}")
     return WrongCallError(f"{called}() has no argument {unknown!r}: {_advice(unknown, takes)}")

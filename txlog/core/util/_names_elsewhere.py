@@ -146,7 +146,7 @@ ELSEWHERE = {
         "current_snapshot": "table.snapshot()",
         "delete_tag": "table.untag(name)",
         "deletion_vectors": 'table.files()["deletionVector"]',
-        "describe": "table.set_description(text) to set the description; table.description, .schema, .properties",
+        "describe": "table.schema, .properties, .description; table.set_description(text) sets the description",
         "detail": "table.num_files, .properties, .partition_columns",
         "discard_branch": _DISCARD,
         "drop_branch": _DISCARD,

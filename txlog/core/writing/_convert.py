@@ -298,6 +298,8 @@ def _advice(target: Primitive | Decimal, source: pa.DataType) -> str:
         return "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas with .dt.tz_localize(\"UTC\")"
     if pa.types.is_timestamp(source) and target in TIMESTAMPS:
         return "cast it to timestamp('us'), without a zone"
+    if pa.types.is_timestamp(source) and target == DATE:
+        return "cast it to date32(), in pandas with .dt.date"
     if pa.types.is_decimal(source) and isinstance(target, Decimal):
         return f"cast it to decimal128({target.precision}, {target.scale})"
     if pa.types.is_floating(source) and isinstance(target, Decimal):
