@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -225,3 +227,42 @@ def test_a_kept_branch_follows_what_others_made_of_a_definition_that_it_publishe
     assert branch.to_arrow().column_names == ["key", "extra"]
     branch.publish()
     assert sorted(table.to_arrow()["key"].to_pylist()) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda table: table.delete("id = 3"), [1]),
+        (lambda table: table.update({"id": 30}, "id = 3"), [1, 30]),
+        (lambda table: (table.append(rows_of(2, 4)), table.optimize()), [1, 3, 4]),
+        (lambda table: table.overwrite(rows_of(2, 5)), [5]),
+    ],
+    ids=["deleted", "updated", "moved", "replaced"],
+)
+def test_without_vectors_a_delete_is_done_again_in_files_that_others_changed(
+    change: Callable[[Table], Any], left: list[int], tmp_path: Path
+) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.append(rows_of(20))
+    branch.delete("id = 2")  # copies 1 and 3
+    change(table)
+    branch.rebase()
+    assert ids(branch) == sorted([*left, 20])
+    table.append(rows_of(2, 6))
+    table.optimize()
+    branch.rebase()  # of a branch whose copies a rebase made
+    branch.publish()
+    assert ids(table) == sorted([*left, 6, 20])
+    assert table.verify().is_sound
+
+
+def test_rows_of_the_table_that_were_copied_together_with_new_ones_are_not_taken_anew(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    branch = table.branch("b")
+    branch.append(rows_of(20, 21))
+    branch.delete("id in (2, 20)")
+    table.delete("id = 1")
+    with pytest.raises(ConflictError, match=r"wrote what it kept of part-.* together with new rows.*make a new branch"):
+        branch.rebase()
+    assert ids(branch) == [1, 3, 21]
