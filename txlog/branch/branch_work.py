@@ -6,6 +6,7 @@ asked for, once. The definition of the version that the branch began with is rea
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -18,10 +19,11 @@ from txlog.branch.places import Places
 from txlog.core.format.actions import AddFile, Metadata, Protocol, RemoveFile
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import add_files_of
+from txlog.core.format.loaded_files import LoadedFiles, digests_of, is_of_loaded_files
 from txlog.core.format.properties import BRANCH
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.extend import OpenTable, TableState
-from txlog.extend.commits import cached_property, cloned, is_same_definition
+from txlog.extend.commits import ROW_TRACKING_DOMAIN, cached_property, cloned, is_same_definition
 
 Definitions: TypeAlias = tuple[Metadata, Metadata, Protocol]
 """The metadata that the branch began with, what it has now, and its protocol."""
@@ -160,7 +162,26 @@ class BranchWork:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to publish."""
-        return self.changes.is_empty and self.definition is None
+        return self.changes.is_empty and self.definition is None and not self.changed_domains
+
+    @cached_property
+    def changed_domains(self) -> list[str]:
+        """The metadata domains that the branch changed, each name once, but for the count of row ids."""
+        found = dict.fromkeys(each.domain.domain for each in self.changes.domains if each.is_unpublished)
+        return [name for name in found if name != ROW_TRACKING_DOMAIN]
+
+    @cached_property
+    def loaded(self) -> Set[str]:
+        """The files that `Table.copy_into` loaded into the branch, which the table does not have (`LoadedFiles`)."""
+        changes = [each for each in self.changes.domains if is_of_loaded_files(each.domain.domain)]
+        if not changes:
+            return frozenset()
+        known, loaded = {*LoadedFiles(self.branch.log.state_at(self.origin.made_at).domains).digests}, set[str]()
+        for each in changes:
+            new = set() if each.domain.removed else digests_of(each.domain) - known
+            known |= new
+            loaded |= new if each.is_unpublished else set()
+        return loaded
 
     def metadata_in_table(self, state: TableState) -> Metadata:
         """The metadata with which the branch began, as the table had it, with its own id, name and properties;
@@ -212,9 +233,7 @@ class BranchWork:
             )
         ended_at = -1 if origin.ended_at is None else origin.ended_at
         has_ended = ended_at >= self.state.version and (published is None or published < ended_at - 1)
-        if has_ended and not (
-            self.changes.is_empty and self.definition is None
-        ):  # else a publication may have ended it
+        if has_ended and not self.is_empty:  # else a publication may have ended it
             raise InvalidInputError(
                 f"the branch was discarded, so it cannot be published: make a new one with {MAKE_ONE}",
                 table=self.branch.uri,

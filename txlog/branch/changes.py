@@ -23,6 +23,7 @@ from txlog.core.format.actions import (
     AddFile,
     CommitInfo,
     DeletionVectorDescriptor,
+    DomainMetadata,
     Metadata,
     Protocol,
     RemoveFile,
@@ -59,6 +60,19 @@ class TouchedFile(msgspec.Struct):
     after: AddFile | None
 
 
+class DomainChange(msgspec.Struct, frozen=True):
+    """What a commit made of a metadata domain.
+
+    Attributes:
+        domain: The domain from then on.
+        is_unpublished: Whether the branch did it itself, and the table does not have it; a rebase takes over the
+            table's.
+    """
+
+    domain: DomainMetadata
+    is_unpublished: bool
+
+
 class BranchReads(msgspec.Struct, frozen=True):
     """What the commits of a branch read.
 
@@ -88,6 +102,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
         is_serializable: Whether a transaction asked for that.
         defined_at: The last version whose commit has metadata or a protocol; -1 if none has.
         copies: Which of the new files have the table's rows alone.
+        domains: What its commits made of metadata domains.
     """
 
     version: int
@@ -101,6 +116,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
     is_serializable: bool = False
     defined_at: int = -1
     copies: RowCopies = msgspec.field(default_factory=RowCopies)
+    domains: Sequence[DomainChange] = ()
 
     def reads(self, schema: Struct, *, deletes: bool = True) -> BranchReads:
         """What its commits read, on a later ``schema``, with or without the conditions of its deletes."""
@@ -226,8 +242,10 @@ def changes_of(
     operations: dict[str, None] = {}
     reads = _Reads(state, time_zone)
     moves_only, rewrites, defined_at = True, False, -1
-    unpublished = set[str]()
+    unpublished, domains = set[str](), list[DomainChange]()
     for commit in commits:
+        is_own = commit.operation != REBASE and commit.version > published
+        domains += [DomainChange(each, is_own) for each in commit.actions if type(each) is DomainMetadata]
         if any(type(action) in (Metadata, Protocol) for action in commit.actions):
             defined_at = commit.version
         adds = [action for action in commit.actions if type(action) is AddFile]
@@ -263,6 +281,7 @@ def changes_of(
         is_serializable=reads.is_serializable,
         defined_at=defined_at,
         copies=net.copies,
+        domains=domains,
     )
 
 

@@ -19,17 +19,19 @@ from pyroaring import BitMap64
 
 from txlog.branch.base_files import is_followed
 from txlog.branch.branch_work import BranchWork
+from txlog.branch.domains import BranchDomains
 from txlog.branch.ending import end
 from txlog.branch.ending import keep as keep_open
 from txlog.branch.known import app_id_of, is_closed, published_by, settled_branch
 from txlog.branch.redefinition import obstacle
 from txlog.branch.touched_rows import NEXT_STEP, UNKNOWN, TouchedRows, conflict
 from txlog.branch.winners import Winners
-from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, operation_parameters
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, Metadata, operation_parameters
 from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.features import merged
 from txlog.core.format.file_columns import live_rows
 from txlog.core.format.identity import identity_columns
+from txlog.core.format.loaded_files import FEATURE as DOMAINS_FEATURE
 from txlog.core.format.properties import BRANCH
 from txlog.core.format.statistics_read import num_records
 from txlog.core.format.wide_statistics import wide_statistics
@@ -77,9 +79,9 @@ def publish(open_table: OpenTable, *, keep: bool = False, user_metadata: str | N
 
 
 def _is_judged_again(reason: ConflictReason) -> bool:
-    """Whether a commit that came first may be no obstacle: a vacuum that began, or a change of the definition on which
-    this publication has not been judged."""
-    if reason.rule in ("MetadataChangedError", "ProtocolChangedError"):
+    """Whether a commit that came first may be no obstacle: a vacuum that began, or a change of the definition or of
+    a metadata domain on which this publication has not been judged."""
+    if reason.rule in ("MetadataChangedError", "ProtocolChangedError", "ConcurrentTransactionError"):
         return reason.winner_operation != UNKNOWN
     return reason.winner_operation == "VACUUM START"
 
@@ -171,7 +173,7 @@ class Publication:
         changes = self._changes
         self._winners.check(state, OPERATION)
         builder = ProposalBuilder(state, data_change=not changes.moves_only)
-        self._define(builder, state)
+        self._define(builder, state, BranchDomains(self._work, state))
         builder.set_transaction(app_id_of(self._work.origin), self._state.version)
         if not changes.is_blind:
             builder.read_partitions(())  # what it read was judged above, on every execution
@@ -195,9 +197,9 @@ class Publication:
 
     # --- the definition ---------------------------------------------------------------------------------------------
 
-    def _define(self, builder: ProposalBuilder, state: TableState) -> None:
-        """Publish the branch's definition if it changed. The table's must not have changed then, and otherwise only in
-        what does not concern the branch's files."""
+    def _define(self, builder: ProposalBuilder, state: TableState, domains: BranchDomains) -> None:
+        """Publish the branch's definition and its metadata domains, if they changed. The table's must not have changed
+        then, and otherwise only in what does not concern the branch's files."""
         definition = self._work.definition
         if definition is None:
             detail = obstacle(self._work, state, is_rebased=False)
@@ -206,24 +208,31 @@ class Publication:
             detail = None if is_kept else "changed the table's definition, as the branch does"
         if detail is not None:
             conflict(self._table, "MetadataChangedError", state, f"or an earlier commit {detail}")
-        if definition is not None:
-            first, last, protocol = definition
-            changed = {
-                key: last.configuration.get(key)
-                for key in {*first.configuration, *last.configuration} - {BRANCH}
-                if first.configuration.get(key) != last.configuration.get(key)
-            }
-            configuration = {**state.metadata.configuration, **{k: v for k, v in changed.items() if v is not None}}
-            for key in [key for key, value in changed.items() if value is None]:
-                configuration.pop(key, None)
-            metadata = replace(
-                state.metadata,
-                schema_string=last.schema_string,
-                partition_columns=last.partition_columns,
-                configuration=configuration,
-            )
-            needed = merged(state.protocol, protocol)
-            builder.define(metadata, None if needed == state.protocol else needed)
+        metadata = None if definition is None else self._redefined(state, *definition[:2])
+        if self._work.changed_domains or definition is not None:
+            needed = merged(state.protocol, self._state.protocol)
+            has_domains = DOMAINS_FEATURE in (state.protocol.writer_features or ())
+            is_needed = needed != state.protocol and not (definition is None and has_domains)
+            builder.define(metadata, needed if is_needed else None)
+        domains.publish(builder, metadata)
+
+    def _redefined(self, state: TableState, first: Metadata, last: Metadata) -> Metadata:
+        """The table's metadata, with what the branch changed of its own between ``first`` and ``last``."""
+        changed = {
+            key: last.configuration.get(key)
+            for key in {*first.configuration, *last.configuration} - {BRANCH}
+            if first.configuration.get(key) != last.configuration.get(key)
+        }
+        kept = {key: value for key, value in state.metadata.configuration.items() if key not in changed}
+        now = state.metadata
+        return replace(
+            now,
+            name=now.name if last.name == first.name else last.name,
+            description=now.description if last.description == first.description else last.description,
+            schema_string=last.schema_string,
+            partition_columns=last.partition_columns,
+            configuration=kept | {key: value for key, value in changed.items() if value is not None},
+        )
 
     # --- the files --------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from txlog.branch.changes import CARRIED, REBASE, Carried
 from txlog.branch.checking import RowsToPublish
 from txlog.branch.copies import RowCopies
 from txlog.branch.creation import definition_of_branch
+from txlog.branch.domains import BranchDomains
 from txlog.branch.ending import begin_rebase
 from txlog.branch.known import READS_MS, table_and_branch
 from txlog.branch.numbers import ROW_IDS, newest_below_row_ids
@@ -149,6 +150,10 @@ class _Rebase:
     def _definition(self) -> Definition:
         """The definition of the rebased branch: the table's, or its own if only that changed."""
         _require_followed(self._work)
+        definition = self._without_domains()
+        return replace(definition, domains=BranchDomains(self._work, self._newest, _NEXT).rebased(definition.metadata))
+
+    def _without_domains(self) -> Definition:
         now = self._newest
         if is_same_definition(self._work.metadata_in_table(now), now.metadata):
             own = {**self._state.metadata.configuration, BRANCH: self._moved.to_text()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 import orjson
 
@@ -50,13 +50,25 @@ class LoadedFiles:
         return len(self._known)
 
     @property
+    def digests(self) -> Set[str]:
+        """What notes each file."""
+        return self._known
+
+    @property
     def domains(self) -> list[str]:
         """The domains that answers depend on: those there are, and the next one."""
         return [f"{_PREFIX}{number}" for number in range(len(self._segments) + 1)]
 
     def noting(self, uri_texts: Iterable[str]) -> Iterator[DomainMetadata]:
         """The domains after these files were loaded too."""
-        new = [digest for digest in dict.fromkeys(map(_digest, uri_texts)) if digest not in self._known]
+        return self._noting(map(_digest, uri_texts))
+
+    def noting_all(self, others: LoadedFiles) -> Iterator[DomainMetadata]:
+        """The domains after the files were loaded, too, that ``others`` note."""
+        return self._noting(digest for text in others._segments for digest in _digests(text))
+
+    def _noting(self, digests: Iterable[str]) -> Iterator[DomainMetadata]:
+        new = [digest for digest in dict.fromkeys(digests) if digest not in self._known]
         number = max(0, len(self._segments) - 1)
         text = self._segments[number] if self._segments else ""
         while new:
@@ -66,6 +78,11 @@ class LoadedFiles:
                 text += "".join(taken)
                 yield DomainMetadata(f"{_PREFIX}{number}", orjson.dumps({"files": text}).decode(), removed=False)
             number, text = number + 1, ""
+
+
+def digests_of(domain: DomainMetadata) -> set[str]:
+    """What notes each file in one domain. Raises CorruptLogError for a domain that is not one."""
+    return {*_digests(_text_of(domain))}
 
 
 def _digest(uri_text: str) -> str:
