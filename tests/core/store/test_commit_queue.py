@@ -512,9 +512,9 @@ def test_a_wait_for_a_remote_table_continues_while_commits_land(temporary: Path)
 
 
 def test_a_wait_for_a_remote_table_in_which_nothing_lands_ends_without_a_turn(temporary: Path) -> None:
-    held = MachineCommitQueue("a").take()
+    held = MachineCommitQueue("stuck").take()  # its name is passed by from then on
     with ambient.use(Scripted()) as clock:
-        turn = MachineCommitQueue("a").take()
+        turn = MachineCommitQueue("stuck").take()
     assert clock.slept_s == pytest.approx(10, abs=0.6)
     assert turn._descriptors == []
     held.end()
