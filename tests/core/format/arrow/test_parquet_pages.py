@@ -42,7 +42,7 @@ TYPES = {
     "decimal": (pa.decimal128(22, 3), lambda n: decimal.Decimal(n - 200) / 1000),
 }
 ENCODINGS = {
-    "int32": ["PLAIN", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"],
+    "int32": ["PLAIN", "DELTA_BINARY_PACKED"],
     "int64": ["PLAIN", "DELTA_BINARY_PACKED"],
     "float64": ["PLAIN", "BYTE_STREAM_SPLIT"],
     "bool": ["PLAIN", "RLE"],
@@ -339,12 +339,12 @@ def test_any_chunk_holds_the_rows_that_stay(seed: int) -> None:
 
 @pytest.mark.hunt(part="properties")
 def test_many_chunks_hold_the_rows_that_stay_and_most_are_not_decoded(tmp_path: Path) -> None:
-    made = [*filter(None, map(made_of, range(4000)))]
-    assert len(made) > 1200
-    for body in made:
-        path = tmp_path / "c.parquet"
+    made = [*filter(None, map(made_of, range(2000)))]
+    assert len(made) > 1000
+    for number, body in enumerate(made):
+        path = tmp_path / f"{number}.parquet"
         path.write_bytes(body)
-        expected = pq.read_table(path)["c"].to_pylist()
-        assert by_polars(body) == expected
-        found = [value for (value,) in duckdb.sql(f"FROM '{path}'").fetchall()]
-        assert found == expected
+        expected = pq.read_table(path)["c"]
+        assert by_polars(body) == expected.to_pylist()
+        found = duckdb.sql(f"FROM '{path}'").to_arrow_table()["c"]
+        assert found.cast(expected.type).to_pylist() == expected.to_pylist()
