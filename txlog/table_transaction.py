@@ -758,7 +758,7 @@ class Transaction:
         return WriteResult(max(versions, default=None), "already_committed", 0, ambient.uuid4())
 
     def _commit(self) -> WriteResult:
-        if self._builder.is_empty:
+        if self._builder.is_empty and not (self._steps and self._builder.tells_reads):
             # All reads see one version, so no concurrent commit can make them wrong.
             return WriteResult(self._state.version, "committed", 0, "")
         proposal, metrics = self._proposed(self._builder, self._did)

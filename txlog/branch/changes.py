@@ -45,6 +45,8 @@ _KEYS = re.compile(r"\(t\.(\w+) = s\.(\w+)\)(?: AND \(t\.\w+ = s\.\w+\))*")
 _KEY = re.compile(r"\(t\.(\w+) = s\.\w+\)")
 _BECOME_OF_ROWS: Final[Mapping[object, BecomeOfRows]] = {"DELETE": "deleted", "UPDATE": "changed"}
 
+_CHANGES_OF_ROWS: Final = frozenset(("DELETE", "MERGE", "UPDATE", "WRITE"))
+
 
 class TouchedFile(msgspec.Struct):
     """One of the table's files that the branch changed.
@@ -267,6 +269,8 @@ def changes_of(
             commit.operation == REBASE and commit.version > published
         ):  # deletes that it did again may have copied rows
             rewrites |= not unpublished.issuperset(Carried.of(commit).added)
+        elif commit.version > published and _looked_for_rows(commit):
+            reads.note(commit, ())
         reads.define(commit)
     conditions, reads_table = reads.found(first)
     return BranchChanges(
@@ -371,6 +375,16 @@ def _is_delete(commit: Commit) -> bool:
     rows too."""
     info = commit.commit_info
     return info is not None and info.operation == "DELETE" and not commit.is_foreign and _told(info) is None
+
+
+def _looked_for_rows(commit: Commit) -> bool:
+    """Whether a commit that has no file looked for rows to change, and found none."""
+    info = commit.commit_info
+    if info is None or info.is_blind_append:
+        return False
+    told = _told(info)
+    changes = isinstance(told, list) and any(isinstance(each, dict) and each.get("rows") != "read" for each in told)
+    return changes or info.operation in _CHANGES_OF_ROWS
 
 
 def _told(info: CommitInfo) -> object:

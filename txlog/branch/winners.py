@@ -49,7 +49,7 @@ class Winners:
         the branch read by, or that changed what it read whole. ``deletes`` False leaves out the conditions of its
         deletes."""
         changes, defined = self._changes, self._branch
-        if changes.is_blind or changes.moves_only:
+        if changes.is_blind:
             return
         if not is_same_definition(self._work.metadata_in_table(state), state.metadata):
             defined = state

@@ -22,7 +22,7 @@ from txlog.core.changes.tasks import ChangesOfFiles
 from txlog.core.definition import Definition, require_definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
-from txlog.core.predicates.terms.predicate import Predicate
+from txlog.core.predicates.terms.predicate import Constant, Predicate
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import BecomeOfRows, Isolation, OperationInfo, Proposal
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -157,6 +157,11 @@ class RowChange:
         """What the last execution does."""
         self.metrics = WriteMetrics()
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the change depends on any rows that there may be; one without source rows does not."""
+        return self._what.reads != Constant(False)
+
     def live(self) -> pa.Table | None:
         """The live files of the last executed version; None before that."""
         if self._live is None or self._listed is None:
@@ -180,7 +185,8 @@ class RowChange:
             metrics = replace(metrics, change_files=self._change_files.finish(builder))
         self.metrics = metrics
         is_rerun = commit.is_reexecuted("rerun")
-        if is_rerun:
+        tells_reads = builder.is_of_branch and not builder.has_files
+        if is_rerun and not tells_reads:
             builder.read_table()
         else:
             self._declare_reads(builder, live)
@@ -199,7 +205,7 @@ class RowChange:
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
             isolation=Isolation.SERIALIZABLE
-            if is_rerun or commit.read_version is not None
+            if (is_rerun and not tells_reads) or commit.read_version is not None
             else self._open_table.isolation(state, commit.isolation),
             is_reexecutable=is_rerun,
             is_tied_to_version=commit.read_version is not None,

@@ -19,6 +19,7 @@ from txlog.core.changes.plan._local_tasks import change_locally, would_do
 from txlog.core.changes.plan._options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.core.changes.tasks import RowOperation
 from txlog.core.definition import Definition
+from txlog.core.format.properties import BRANCH
 from txlog.core.versions import OpenTable, Steps, ToCommit
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
@@ -56,7 +57,8 @@ def run_row_change(
     what: str,
     operation_for: Callable[[TableState], RowOperation],
 ) -> WriteResult:
-    """Make the change and commit it. ``what`` names it in error messages. A change without effect commits nothing.
+    """Make the change and commit it. ``what`` names it in error messages. A change without effect commits nothing,
+    but to a branch.
 
     Its files are deleted if nothing was sent, and kept after the first put, whatever it raises. Raises what
     ``OpenTable.commit_plan`` raises, and what the operation raises for arguments that do not fit the table.
@@ -124,12 +126,14 @@ def row_change_steps(
 
     The first result of a handle whose change copied many rows says so.
     """
+    # A branch records what a change read, even if that found no row.
+    is_recorded = BRANCH in state.metadata.configuration and change.reads_rows
     if options.commit.is_reexecuted("rerun"):
-        result = yield from open_table.plan_steps(change, state, unsent=unsent)
+        result = yield from open_table.plan_steps(change, state, unsent=unsent, is_empty_too=is_recorded)
     else:
         # Delta's rules: a commit that touches what was read, or the same files, is a conflict.
         proposal = change.execute(state)
-        if not proposal.actions:
+        if not proposal.actions and not is_recorded:
             return WriteResult(state.version, "committed", 0, "")
         result = yield ToCommit(proposal, state, change.metrics, unsent=unsent)
     if change.done.dead_fractions:

@@ -243,6 +243,17 @@ class ProposalBuilder:
         return bool(self._files)
 
     @property
+    def is_of_branch(self) -> bool:
+        """Whether it changes a branch: its history says what a change read, even of a change that found no row, since a
+        publication is judged by that, and a rebase deletes again."""
+        return self.state is not None and BRANCH in self.state.metadata.configuration
+
+    @property
+    def tells_reads(self) -> bool:
+        """Whether it changes a branch, and history says of something that the change read it."""
+        return self.is_of_branch and bool(self._reads_told())
+
+    @property
     def adds(self) -> tuple[AddFile, ...]:
         """The files that the commit will add, including those with a new deletion vector."""
         return tuple(action for action in self._actions(0) if isinstance(action, AddFile))
@@ -281,7 +292,7 @@ class ProposalBuilder:
             schema, partition_columns = schema_of(self._metadata), self._metadata.partition_columns
         else:
             raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
-        is_branch = self.state is not None and BRANCH in self.state.metadata.configuration
+        tells_reads = self.is_of_branch and (not is_reexecutable or not self.has_files)
         return Proposal(
             txn_id=txn_id,
             read_version=self.state.version if self.state else -1,
@@ -301,7 +312,7 @@ class ProposalBuilder:
             tags=self._tags(),
             planned_on=self.state.metadata if self.state else None,
             planned_protocol=self.state.protocol if self.state else None,
-            reads_told=self._reads_told() if is_branch and not is_reexecutable else None,
+            reads_told=self._reads_told() if tells_reads else None,
         )
 
     def _reads_told(self) -> ReadsTold:

@@ -23,7 +23,7 @@ from txlog.core.changes.tasks.operations._sorted_keys import SortedKeys
 from txlog.core.format.actions import AddFile, FileId, operation_parameters
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.predicates.skipping import KeyPruner, KeyRanges, key_range
-from txlog.core.predicates.terms.predicate import Predicate
+from txlog.core.predicates.terms.predicate import Constant, Predicate
 from txlog.core.row_rules import KeyIndex
 from txlog.core.util import cached_property
 from txlog.core.writing.committable import PendingFile
@@ -104,7 +104,7 @@ class KeyedChange(CachesKeys):
 
     @property
     def reads(self) -> Predicate | None:
-        return self._range
+        return self._range if self.num_source_rows else Constant(False)
 
     def history(self, matched: Sequence[str], not_matched: Sequence[str] = ("insert",), **more: str) -> dict[str, str]:
         """The parameters of a merge on these keys in Spark's form, with clauses of these actions, and ``more``."""
