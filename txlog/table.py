@@ -1118,6 +1118,7 @@ class Table(Readable, metaclass=Hinted):
         delimiter: str | None = None,
         header: bool = True,
         null_values: str | Iterable[str] = (),
+        decimal_comma: bool = False,
         force: bool = False,
         dry_run: bool = False,
         storage_options: Mapping[str, str] | None = None,
@@ -1143,6 +1144,7 @@ class Table(Readable, metaclass=Hinted):
             delimiter: What separates the values in CSV files. None: ``,``, or a tab in ``.tsv`` files.
             header: Whether the first line of CSV files has names; otherwise the columns are the table's, in order.
             null_values: Texts in CSV files that mean null, besides the empty one.
+            decimal_comma: Whether numbers in CSV files are written as ``1,50``, with a comma and no point.
             force: Load all files, whether they were loaded before or not.
             dry_run: Change nothing, and return what would be loaded.
             storage_options: Options for the folder's store; None: this table's.
@@ -1173,6 +1175,7 @@ class Table(Readable, metaclass=Hinted):
             delimiter=delimiter,
             header=header,
             null_values=(null_values,) if isinstance(null_values, str) else tuple(null_values),
+            decimal_comma=decimal_comma,
             force=force,
             dry_run=dry_run,
             user_metadata=user_metadata,

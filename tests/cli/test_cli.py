@@ -194,7 +194,7 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
             gzip.compress(b"day\tid\n2026-11-20\tN/A\n", mtime=0),
             "invalid value 'N/A'. If it means null, pass --null N/A",
         ),
-        ("n.csv", b'price\n"9,5"\n', "Numbers need a decimal point: txlog append has --decimal-comma"),
+        ("n.csv", b'price\n"9,5"\n', "If the comma is a decimal point, pass --decimal-comma"),
         ("o.csv", b"id,day\n1,2026-11-31\n", "invalid value '2026-11-31'. There is no such day"),
         ("d.csv", b"id,at\n1,2026-11-20 18:30:00\n", "expected a zone offset in '2026-11-20 18:30:00'"),
         ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';', but it was read with ','"),

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import txlog
 from txlog.audit.verify import verify_table
 from txlog.cli.app import app
 from txlog.core.format import loaded_files
@@ -485,7 +486,14 @@ def test_a_file_that_cannot_be_read_is_named_and_nothing_is_loaded(
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"format": "orc"}, {"pattern": 1}, {"delimiter": ";;"}, {"null_values": [1]}, {"schema_mode": "overwrite"}],
+    [
+        {"format": "orc"},
+        {"pattern": 1},
+        {"delimiter": ";;"},
+        {"null_values": [1]},
+        {"schema_mode": "overwrite"},
+        {"decimal_comma": "no"},
+    ],
 )
 def test_arguments_that_mean_nothing_are_refused(table: Table, folder: Path, arguments: Any) -> None:
     put(folder, "a.csv", csv(1))
@@ -752,6 +760,23 @@ def test_the_command_loads_and_says_what(table: Table, folder: Path) -> None:
     put(folder, "b.csv", "id,more\n2,x\n")
     assert "b.csv loaded 1 file" in run("--pattern", "*.csv", "--merge-schema", "--source-option", "region=x")
     assert ids(table) == [1, 1, 2]
+
+
+@pytest.mark.parametrize("door", ["Python", "the command line", "SQL"])
+def test_numbers_with_a_decimal_comma_are_loaded_at_every_door(door: str, tmp_path: Path, folder: Path) -> None:
+    table = Table.create(tmp_path / "prices", "id int, price decimal(6, 2)")
+    put(folder, "a.csv", "id;price\n1;1,50\n")
+    with pytest.raises(InvalidInputError, match=r"If the comma is a decimal point, pass decimal_comma=True"):
+        table.copy_into(folder, delimiter=";")
+    if door == "Python":
+        table.copy_into(folder, delimiter=";", decimal_comma=True)
+    elif door == "SQL":
+        options = "'header' = 'true', 'delimiter' = ';', 'decimalComma' = 'true'"
+        txlog.sql(f"COPY INTO delta.`{table.uri}` FROM '{folder}' FILEFORMAT = CSV FORMAT_OPTIONS ({options})")
+    else:
+        arguments = ["copy-into", table.uri, str(folder), "--delimiter", ";", "--decimal-comma"]
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert table.to_arrow()["price"].to_pylist() == [Decimal("1.50")]
 
 
 def test_a_folder_with_the_table_in_it_is_loaded_without_the_tables_own_files(tmp_path: Path) -> None:

@@ -36,7 +36,6 @@ _ADVICE = {
     "make a branch": "txlog branch URI NAME",
     "find rows": "txlog head URI --where SQL",
     "convert a folder": "txlog convert FOLDER",
-    "numbers with a comma": "txlog append has --decimal-comma; elsewhere, convert the file",
     "name the sides": "the command line has these two names only",
     "create the table": "create the table with txlog create or txlog append --create; for a table of a catalog,"
     " give the location that txlog describe NAME --catalog URI prints",

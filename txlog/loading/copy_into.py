@@ -61,6 +61,7 @@ class CopyOptions(msgspec.Struct, frozen=True):
     delimiter: str | None = None
     header: bool = True
     null_values: Sequence[str] = ()
+    decimal_comma: bool = False
     force: bool = False
     dry_run: bool = False
     user_metadata: str | None = None
@@ -92,6 +93,8 @@ def _check(options: CopyOptions) -> None:
     for text in options.null_values:
         if not isinstance(text, str):
             raise invalid("null_values", text, "strings")
+    if not isinstance(options.decimal_comma, bool):
+        raise invalid("decimal_comma", options.decimal_comma, "True or False")
     if options.delimiter is not None and (not isinstance(options.delimiter, str) or len(options.delimiter) != 1):
         raise invalid("delimiter", options.delimiter, "one character")
 
@@ -219,7 +222,9 @@ class _Load:
         options = self._options
         types = {column.name: column.type for column in to_arrow(without_counted(state.schema))}
         nulls, optional = ("", *options.null_values), computed_names(state.schema)
-        text_format = TextFormat(types, nulls, options.delimiter, options.header, optional)
+        text_format = TextFormat(
+            types, nulls, options.delimiter, options.header, optional, has_decimal_commas=options.decimal_comma
+        )
         for file in new:
             if file not in self._inputs:
                 self._inputs[file] = self._input(file)

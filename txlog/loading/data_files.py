@@ -348,9 +348,7 @@ class _DataFile(msgspec.Struct, frozen=True):
         if value.lower() in _OTHER_NULLS:
             return f". If it means null, pass {setting('null_values', value)}"
         if kind.startswith(("double", "float", "decimal")) and re.fullmatch(r"[-+]?[\d.]*\d,\d+", value):
-            return ". Numbers need a decimal point: " + advice(
-                "numbers with a comma", 'convert the file, or read it with pandas.read_csv(..., decimal=",")'
-            )
+            return f". If the comma is a decimal point, pass {setting('decimal_comma', True)}"
         if kind.startswith("date32") and re.fullmatch(r"\d{4}-\d\d-\d\d", value):
             return ". There is no such day"
         if kind.startswith(("date32", "timestamp")) and re.match(r"\d\d?[./-]\d\d?[./-]\d{2,4}", value):

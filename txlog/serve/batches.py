@@ -19,7 +19,7 @@ from txlog.extend import Word, in_python, spelled
 from txlog.extend.catalogs import invalid
 
 STREAM_LENGTH_MAX = 200
-_FORM_OF_CSV = {"delimiter": "commas", "null_values": "an empty value"}
+_FORM_OF_CSV = {"delimiter": "commas", "null_values": "an empty value", "decimal_comma": "numbers with a point"}
 """Settings of other callers, and what a client writes instead."""
 _APPLICATION = "serve/"
 """What the names of streams begin with in the table's log, so that no client moves another application's number."""

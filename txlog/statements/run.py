@@ -950,15 +950,15 @@ def _copy_options(statement: CopyInto) -> dict[str, Any]:
     for key, value in given.items():
         if key == "mergeschema":
             options["schema_mode"] = "merge" if value.lower() == "true" else "strict"
-        elif key in ("header", "force"):
-            options[key] = value.lower() == "true"
+        elif key in ("header", "force", "decimalcomma"):
+            options["decimal_comma" if key == "decimalcomma" else key] = value.lower() == "true"
         elif key in ("delimiter", "sep"):
             options["delimiter"] = value
         elif key == "nullvalue":
             options["null_values"] = value
         elif key != "inferschema":  # columns always get the table's types
             raise InvalidInputError(
-                f"COPY INTO has no option {key}: it has header, delimiter, nullValue, mergeSchema, force"
+                f"COPY INTO has no option {key}: it has header, delimiter, nullValue, decimalComma, mergeSchema, force"
             )
     if statement.format == "csv":
         options.setdefault("header", False)

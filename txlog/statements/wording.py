@@ -56,9 +56,10 @@ def in_copy_into(word: Word) -> str:
     """The word as an author of COPY INTO reads it."""
     if (word.kind, word.name, word.value) == ("setting", "schema_mode", "merge"):
         return "COPY_OPTIONS ('mergeSchema' = 'true')"
-    option = {"delimiter": "delimiter", "null_values": "nullValue"}.get(word.name)
+    option = {"delimiter": "delimiter", "null_values": "nullValue", "decimal_comma": "decimalComma"}.get(word.name)
     if word.kind == "setting" and option is not None:
-        return f"FORMAT_OPTIONS ({quoted(option)} = {quoted(word.value)})"
+        value = "true" if word.value is True else word.value
+        return f"FORMAT_OPTIONS ({quoted(option)} = {quoted(value)})"
     return in_sql(word)
 
 

@@ -253,6 +253,12 @@ ROWS: Final = (
                 "--null",
                 sql="FORMAT_OPTIONS ('nullValue' = '-')",
             ),
+            Argument(
+                "decimal_comma",
+                "numbers in CSV are written as 1,50",
+                SWITCH,
+                sql="FORMAT_OPTIONS ('decimalComma' = 'true')",
+            ),
             Argument("force", "load files that were loaded before, too", SWITCH, sql="COPY_OPTIONS ('force' = 'true')"),
             dry_run("only show what would be loaded"),
             *(replace(each, option="--source-option" if each.option == "" else None) for each in of_store("FOLDER")),
