@@ -1962,6 +1962,143 @@ query SELECT id FROM t x0 WHERE n > ALL (SELECT 1)
 query SELECT id FROM (SELECT id, n FROM t) x0 WHERE EXISTS (SELECT 1 FROM t WHERE t.p = n) ORDER BY id
 query SELECT id FROM (SELECT id, n AS n9 FROM t) x0 WHERE EXISTS (SELECT 1 FROM t WHERE p = n9) ORDER BY id
 query WITH q AS (SELECT id, n AS n9 FROM t) SELECT id, (SELECT count(*) FROM q y0 WHERE y0.n9 = q.n9) AS c9 FROM q ORDER BY id
+row ts < tn
+row coalesce(tn, ts)
+row greatest(ts, tn)
+row if(b, ts, tn) - ts
+row array(ts, tn)
+row ts IN (tn, tu)
+row tn BETWEEN ts AND tu
+row nullif(ts, tn)
+row datediff(ts, tn)
+row try_cast(s AS TIMESTAMP) = ts
+row s = ts
+row dt = tn
+row dt IN (ts, tn)
+row n = b
+row s = x
+row x || s
+row concat(x, x)
+row substring(x, 1, 2)
+row x IN (X'61', 'abc')
+row m = s
+row m + s
+row n || m
+row f + m
+row f * n
+row d % 3
+row d div 2
+row n div 0
+row try_divide(m, 0)
+row m / n
+row n / m
+row m % n
+row -w
+row w * 1
+row w + 1
+row w / 7
+row round(w, 2)
+row w = m
+row CAST(d AS DECIMAL(38, 18))
+row CAST(s AS DECIMAL(10, 2))
+row CAST(number AS DOUBLE) + 1
+row CAST(n AS BOOLEAN) = b
+row CAST(n AS DATE)
+row CAST(x AS INT)
+row CAST(n AS BINARY)
+row CAST(`as` AS ARRAY<DATE>)
+row CAST(st AS STRUCT<p1: BIGINT, q1: STRING>)
+row TRY_CAST(a AS ARRAY<STRING>)
+row h * i
+row i + 1L
+row y & h
+row l | i
+row i ^ y
+row shiftleft(y, 2)
+row shiftright(l, 3)
+row ~h
+row round(d, 1)
+row greatest(y, h, i)
+row least(f, d, n)
+row conv('ff', 16, 10)
+row width_bucket(n, 0, 10, 5)
+row isnan(d) OR isnan(f)
+row nanvl(d, 1)
+row hash(n, s, m)
+row coalesce(n, s)
+row coalesce(m, s)
+row coalesce(dt, s)
+row nvl(n, 1.5)
+row nvl2(n, s, 'x')
+row if(n > 1, m, d)
+row if(b, NULL, n)
+row iff(b, 1, 2)
+row decode(t2, 'a', 1, 'b', 2, 3)
+row case when n is null then 'z' when n > 0 then s end
+row s between 'a' and 'b'
+row s not in ('a', NULL)
+row lower(s) = 'ab'
+row trim(s) = ''
+row s >= t2
+row s || '' = s
+row replace(s, t2, '*')
+row split(s, t2)
+row substring_index(s, ',', n)
+row space(p) || '|'
+row translate(s, t2, 'zz')
+row overlay('abc', 'Z', 2)
+row format_string('%d|%s', n, s)
+row char_length(s) - octet_length(s)
+row to_json(struct(n, s))
+row from_json(js, 'a INT').a
+row json_array_length(js)
+row year(ts) * 100 + month(ts)
+row date_format(dt, 'dd.MM.yyyy')
+row date_add(dt, p)
+row dt + p
+row dt - du > INTERVAL 1 DAY
+row trunc(dt, 'YEAR')
+row date_trunc('MONTH', ts)
+row extract(QUARTER FROM dt)
+row extract(EPOCH FROM ts)
+row make_timestamp(2024, p, 1, 0, 0, n)
+row day > dt
+row date(ts) = dt
+row hour(ts) BETWEEN 8 AND 17
+row timestamp_millis(l)
+row ts + INTERVAL 1 DAY > tu
+row size(a) > 0
+row mp['a'] > 1
+row array_contains(`as`, t2)
+row array_size(array(n, p))
+row array_insert(a, 1, 0)
+row array_prepend(a, n)
+row shuffle(a) = a
+row struct(n, s).s
+row st.y || s
+row st IS NULL
+row a IS NOT NULL AND a[0] = 1
+row exists(a, v -> v = p)
+row aggregate(a, n, (acc, v) -> acc + v)
+row transform(`as`, v -> upper(v))
+row filter(mp, v -> v)
+row typeof(m + n)
+row typeof(coalesce(n, m))
+row typeof(CASE WHEN b THEN n ELSE d END)
+row typeof(array(n, l))
+row typeof(m / n)
+row current_date() > dt
+row (n > 1) = b
+row NOT (n > 1 AND b)
+row n > 1 XOR b
+row n IS DISTINCT FROM p
+row NOT n <=> p
+row n = ANY (array(1, 2))
+row decode(t2, 'a', 1.5, 2)
+row decode(t2, 'a', 1, NULL)
+row decode(t2, 'a', n, 0)
+row starts_with(s, 'a')
+row decode(t2, 'a', 1)
 """.replace("<offset>", "X" * 3)
 """One in a line, behind its kind."""
 

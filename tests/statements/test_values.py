@@ -57,6 +57,7 @@ ALWAYS = (
         "SELECT g, count(*) FROM t GROUP BY (g, b)",
     ),
     *("SELECT a FROM (SELECT 1 AS a, 2 AS A)", "SELECT mp FROM t UNION SELECT mp FROM t"),
+    *("decode(t2, 'a', 1, 'b', 2, 3)", "iff(b, 1, 2)"),
     *("SELECT DISTINCT n FROM t ORDER BY p", "SELECT DISTINCT n AS q FROM t ORDER BY n"),
     "SELECT (SELECT count(*) FROM t y0 WHERE y0.g = x0.g) AS q, count(*) FROM t x0 GROUP BY g ORDER BY g",
     "SELECT g, count(*) FROM t x0 GROUP BY g, (SELECT max(p) FROM t y0 WHERE y0.g = x0.g) ORDER BY g",

@@ -68,6 +68,9 @@ _INSTEAD = {
     ),
     **dict.fromkeys(("explode", "posexplode", "stack"), "it makes several rows of one: do that first"),
     "charindex": "write locate(part, text)",
+    "iff": "write if(condition, value, otherwise)",
+    "starts_with": "write startswith(text, prefix)",
+    "ends_with": "write endswith(text, suffix)",
     "convert_timezone": "write from_utc_timestamp(at, zone) or to_utc_timestamp(at, zone)",
     "make_interval": "write make_dt_interval(days, hours) or make_ym_interval(years, months)",
     "ilike": "write text ILIKE pattern",
@@ -221,11 +224,12 @@ def _decode(value: Expression, *rest: Expression) -> Expression:
     conditions = [as_condition(compare("<=>", value, each)) for each in rest[0 : 2 * pairs : 2]]
     default = rest[-1] if len(rest) % 2 else literal(None)
     found = chosen(conditions, [*rest[1 : 2 * pairs : 2], default])
-    if value.type != STRING or not is_numeric(found.type):
+    if value.type != STRING or not is_numeric(found.type) or len(rest) % 2:
         return found
     if not is_integer(found.type):
         raise ValueError(
-            f"decode() of a string makes strings or whole numbers, not {type_name(found.type)}: write CASE"
+            "decode() of a string without a default makes strings or whole numbers, and not"
+            f" {type_name(found.type)}: give NULL as its last value"
         )
     return convert(found, LONG)  # as Spark does
 
@@ -415,13 +419,10 @@ ALIASES = {
     "ceiling": "ceil",
     "nvl": "coalesce",
     "ifnull": "coalesce",
-    "iff": "if",
     "dayofmonth": "day",
     "date_diff": "datediff",
     "dateadd": "date_add",
     "date": "to_date",
-    "starts_with": "startswith",
-    "ends_with": "endswith",
     "position": "locate",
     "regexp": "rlike",
     "regexp_like": "rlike",

@@ -326,7 +326,7 @@ def called(make: Callable[..., Expression], name: str, operands: Sequence[Expres
 
 
 _OF_INTERVALS = dict.fromkeys(("coalesce", "nvl", "ifnull", "greatest", "least", "nullif", "abs", "negative"), 0)
-_OF_INTERVALS |= {"if": 1, "iff": 1, "nvl2": 1}
+_OF_INTERVALS |= {"if": 1, "nvl2": 1}
 """Functions that make an interval of intervals, and how many operands of another type are in front."""
 
 
