@@ -58,7 +58,7 @@ def _is_operand(token: Token) -> bool:
     return is_quoted or token.text[-1:].isalnum() or token.text[-1:] in ("_", ")", "]", ":")
 
 
-_SUFFIXES = {"L": "bIGINT", "S": "sMALLINT", "Y": "tINYINT", "D": "dOUBLE", "F": "fLOAT"}
+SUFFIXES = {"L": "bIGINT", "S": "sMALLINT", "Y": "tINYINT", "D": "dOUBLE", "F": "fLOAT"}
 """What is behind the digits of a number, and the function that makes it one of the type. It is spelled as nobody spells
 it: a column that is ``5D`` is called ``5.0``, and one that is ``double(5)`` is called ``5``."""
 
@@ -97,8 +97,8 @@ def _with_names(tokens: list[Token]) -> list[Token]:
             found.pop()  # 1.5 is a decimal without it
             found[-1] = _as_decimal(found[-1])
             continue
-        if at > 1 and token.start == tokens[at - 2].start and token.text.upper() in _SUFFIXES:
-            found[-2:] = _call(_SUFFIXES[token.text.upper()], tokens[at - 2])
+        if at > 1 and token.start == tokens[at - 2].start and token.text.upper() in SUFFIXES:
+            found[-2:] = _call(SUFFIXES[token.text.upper()], tokens[at - 2])
             continue
         is_name = (at and is_parameter(tokens, at - 1)) or (
             token.token_type is TokenType.ALIAS

@@ -199,7 +199,7 @@ def _ceil(call: Call, values: Any) -> Any:
         return values
     if pa.types.is_decimal(values.type):
         return _whole(call, values, pc.less, 1)
-    return pc.ceil(values).cast(type_to_arrow(call.type))
+    return _as_whole(call, pc.ceil(values))
 
 
 def _floor(call: Call, values: Any) -> Any:
@@ -207,7 +207,18 @@ def _floor(call: Call, values: Any) -> Any:
         return values
     if pa.types.is_decimal(values.type):
         return _whole(call, values, pc.greater, -1)
-    return pc.floor(values).cast(type_to_arrow(call.type))
+    return _as_whole(call, pc.floor(values))
+
+
+def _as_whole(call: Call, values: Any) -> Any:
+    """Floating-point numbers without a fraction as integers. Raises ``ArrowInvalid`` for NaN and what does not fit."""
+    kind = type_to_arrow(call.type)
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid:
+        raise pa.ArrowInvalid(
+            f"{call.name}() makes integers, and a value is NaN, infinite or too large for one"
+        ) from None
 
 
 def _extreme(call: Call, *values: Any) -> Any:

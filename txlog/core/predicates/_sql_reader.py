@@ -48,7 +48,7 @@ from txlog.core.predicates._build import (
 )
 from txlog.core.predicates._collection_functions import times_between
 from txlog.core.predicates._functions import check_function, function
-from txlog.core.predicates._grammar import NullSafeEQ, plain_equal
+from txlog.core.predicates._grammar import SUFFIXES, NullSafeEQ, plain_equal
 from txlog.core.predicates._intervals import (
     INTERVALS,
     Interval,
@@ -752,6 +752,9 @@ def _root(node: exp.Expression) -> exp.Expression:
     return node
 
 
+_SUFFIX_OF = {name: suffix for suffix, name in SUFFIXES.items()}
+
+
 def _text(node: exp.Expression) -> str:
     return str(
         node.transform(plain_equal).transform(_as_written).sql(dialect="spark", normalize_functions=False)
@@ -759,7 +762,10 @@ def _text(node: exp.Expression) -> str:
 
 
 def _as_written(node: exp.Expression) -> exp.Expression:
-    """``v:a.b`` and ``a AT TIME ZONE b``, in dialects that write them so."""
+    """``v:a.b`` and ``a AT TIME ZONE b``, in dialects that write them so, and ``1.0D``, of which the grammar makes a
+    call."""
+    if isinstance(node, exp.Anonymous) and node.this in _SUFFIX_OF:
+        return exp.Var(this="".join([*(str(each.this) for each in node.expressions), _SUFFIX_OF[node.this]]))
     if isinstance(node, exp.AtTimeZone):  # which Spark lacks
         return exp.Var(this=node.sql(dialect="duckdb"))
     return exp.Var(this=node.sql(dialect="databricks")) if isinstance(node, exp.JSONExtract) else node
