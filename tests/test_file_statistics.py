@@ -134,5 +134,5 @@ def test_name_and_description_are_those_that_other_writers_read_and_write(tmp_pa
     table.set_description("", name="")
     assert (table.name, table.description) == (None, None)
     assert table.snapshot(0).description == "all orders"
-    with pytest.raises(AttributeError, match=r"use table\.set_description\(text\) to set the description"):
+    with pytest.raises(AttributeError, match=r"table\.set_description\(text\) sets the description"):
         table.describe("text")  # type: ignore[attr-defined]

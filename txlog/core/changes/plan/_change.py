@@ -22,6 +22,7 @@ from txlog.core.changes.tasks import ChangesOfFiles
 from txlog.core.definition import Definition, require_definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
+from txlog.core.format.properties import BRANCH
 from txlog.core.predicates.terms.predicate import Constant, Predicate
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.proposal import BecomeOfRows, Isolation, OperationInfo, Proposal
@@ -185,7 +186,7 @@ class RowChange:
             metrics = replace(metrics, change_files=self._change_files.finish(builder))
         self.metrics = metrics
         is_rerun = commit.is_reexecuted("rerun")
-        tells_reads = builder.is_of_branch and not builder.has_files
+        tells_reads = is_rerun and BRANCH in state.metadata.configuration and not builder.has_files
         if is_rerun and not tells_reads:
             builder.read_table()
         else:

@@ -292,7 +292,7 @@ class ProposalBuilder:
             schema, partition_columns = schema_of(self._metadata), self._metadata.partition_columns
         else:
             raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
-        tells_reads = self.is_of_branch and (not is_reexecutable or not self.has_files)
+        tells_reads = not (is_reexecutable and self._files) and self.is_of_branch
         return Proposal(
             txn_id=txn_id,
             read_version=self.state.version if self.state else -1,
