@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.branch.changes import BranchChanges, Carried, NetFiles, changes_of
+from txlog.branch.changes import ApplicationChange, BranchChanges, Carried, NetFiles, changes_of
 from txlog.branch.creation import OF_A_BRANCH
 from txlog.branch.known import MAKE_ONE, Origin, app_id_of, published_by, published_version, settled_branch
 from txlog.branch.places import Places
@@ -104,13 +104,19 @@ class BranchWork:
         carried = Carried.of(self.branch.log.read_commit(origin.own_version, files=False))
         if published is None or published == origin.published:
             return carried
+        then = self.branch.log.state_at(published)
+        applications = tuple(
+            replace(each, before=before)
+            for each in carried.applications
+            if each.version != (before := then.transaction_version(each.app_id))
+        )
         if not self._has_changed_files(published + 1, origin.own_version - 1):
-            return Carried()
-        files = self.branch.log.files(self.branch.log.state_at(published))
+            return Carried(applications=applications)
+        files = self.branch.log.files(then)
         landed = {*map(self.places.in_table, files["path"].to_pylist())}
         added = tuple(path for path in carried.added if self.places.in_table(path) not in landed)
         copies = None if carried.copies is None else carried.copies.among({*map(self.places.in_table, added)})
-        return Carried(added, carried.touched, copies)
+        return Carried(added, carried.touched, copies, applications)
 
     def _has_changed_files(self, first: int, last: int) -> bool:
         commits = self.branch.log.commits_between(first, last) if first <= last else ()
@@ -159,10 +165,26 @@ class BranchWork:
             return None
         return before, self.state.metadata, self.state.protocol
 
+    @cached_property
+    def applications(self) -> list[ApplicationChange]:
+        """The last batches of applications that are on the branch alone."""
+        origin, published, found = self.origin, self.published, dict[str, ApplicationChange]()
+        if origin.own_version > origin.made_at and (published is None or published < origin.own_version):
+            found = {each.app_id: each for each in self._carried().applications}
+        changed = self.changes.applications
+        if changed:
+            since = self.branch.log.state_at(max(origin.own_version, -1 if published is None else published))
+            for app_id, version in changed.items():
+                known = found.get(app_id)
+                before = since.transaction_version(app_id) if known is None else known.before
+                found[app_id] = ApplicationChange(app_id, version, before)
+        return [*found.values()]
+
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to publish."""
-        return self.changes.is_empty and self.definition is None and not self.changed_domains
+        is_same = self.changes.is_empty and self.definition is None
+        return is_same and not self.changed_domains and not self.applications
 
     @cached_property
     def changed_domains(self) -> list[str]:

@@ -27,6 +27,7 @@ from txlog.core.format.actions import (
     Metadata,
     Protocol,
     RemoveFile,
+    SetTransaction,
 )
 from txlog.core.format.column_mapping import mapping_mode, physical_name, schema_of
 from txlog.core.format.commit_file import Commit
@@ -34,7 +35,7 @@ from txlog.core.format.schema import DATE, INTEGER, LONG, STRING, Struct
 from txlog.core.format.tombstones import is_tombstones
 from txlog.errors import CorruptLogError
 from txlog.extend import TableState
-from txlog.extend.commits import BecomeOfRows, Predicate
+from txlog.extend.commits import PREPARED, BecomeOfRows, Predicate
 
 REBASE: Final = "REBASE BRANCH"
 """The operation of a commit that moved a branch onto another version of its table."""
@@ -75,6 +76,20 @@ class DomainChange(msgspec.Struct, frozen=True):
     is_unpublished: bool
 
 
+class ApplicationChange(msgspec.Struct, frozen=True):
+    """The last batch of an application that is on the branch alone.
+
+    Attributes:
+        app_id: The application.
+        version: The batch.
+        before: The last batch that the table had when the branch began, was rebased or published; None for none.
+    """
+
+    app_id: str
+    version: int
+    before: int | None
+
+
 class BranchReads(msgspec.Struct, frozen=True):
     """What the commits of a branch read.
 
@@ -105,6 +120,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
         defined_at: The last version whose commit has metadata or a protocol; -1 if none has.
         copies: Which of the new files have the table's rows alone.
         domains: What its commits made of metadata domains.
+        applications: The last batch of each application in commits after the last rebase or publication.
     """
 
     version: int
@@ -119,6 +135,7 @@ class BranchChanges(msgspec.Struct, frozen=True):
     defined_at: int = -1
     copies: RowCopies = msgspec.field(default_factory=RowCopies)
     domains: Sequence[DomainChange] = ()
+    applications: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def reads(self, schema: Struct, *, deletes: bool = True) -> BranchReads:
         """What its commits read, on a later ``schema``, with or without the conditions of its deletes."""
@@ -158,11 +175,13 @@ class Carried(msgspec.Struct, frozen=True):
         added: The branch's new files, as its log names them.
         touched: The table's files that the branch changed, as the table names them, with their vectors in the new base.
         copies: Which of the new files have the table's rows alone; None if an earlier release did not say it.
+        applications: The last batches of applications on the branch.
     """
 
     added: tuple[str, ...] = ()
     touched: tuple[tuple[str, dict[str, Any] | None], ...] = ()
     copies: RowCopies | None = None
+    applications: tuple[ApplicationChange, ...] = ()
 
     @staticmethod
     def of(commit: Commit) -> Carried:
@@ -244,9 +263,10 @@ def changes_of(
     operations: dict[str, None] = {}
     reads = _Reads(state, time_zone)
     moves_only, rewrites, defined_at = True, False, -1
-    unpublished, domains = set[str](), list[DomainChange]()
+    unpublished, domains, applications = set[str](), list[DomainChange](), dict[str, int]()
     for commit in commits:
         is_own = commit.operation != REBASE and commit.version > published
+        applications |= _batches(commit) if commit.version > since else {}
         domains += [DomainChange(each, is_own) for each in commit.actions if type(each) is DomainMetadata]
         if any(type(action) in (Metadata, Protocol) for action in commit.actions):
             defined_at = commit.version
@@ -286,7 +306,14 @@ def changes_of(
         defined_at=defined_at,
         copies=net.copies,
         domains=domains,
+        applications=applications,
     )
+
+
+def _batches(commit: Commit) -> dict[str, int]:
+    found = {each.app_id: each.version for each in commit.actions if type(each) is SetTransaction}
+    found.pop(PREPARED, None)
+    return found
 
 
 def key_of(vector: DeletionVectorDescriptor | None) -> str | None:

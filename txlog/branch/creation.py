@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from msgspec.structs import replace
 
+from txlog.branch.applications import begin_with
 from txlog.branch.base_files import differing, lost_before_it_was_whole, removed_meanwhile, renumbered
 from txlog.branch.ending import end
 from txlog.branch.known import Origin, begun, info_of, is_closed, origin_of, remember_table
@@ -267,6 +268,7 @@ def _commit(
         _put_files(builder, live, wanted, has_same_ids=there is None or _tracks_as_before(base, there))
     if origin.row_ids is not None:
         builder.set_domain(row_id_domain(origin.row_ids - ROW_IDS))
+    begin_with(builder, base, there)
     size_bytes = sum(wanted["size"].to_pylist())
     info = OperationInfo(
         "CLONE",

@@ -111,9 +111,13 @@ RULE: Final = PropertyRule(
 )
 
 
+APP_IDS = "txlog.branch."
+"""What the applications of branches begin with."""
+
+
 def app_id_of(origin: Origin) -> str:
     """The application under which the table's log records what a branch published: the version is the branch's."""
-    return f"txlog.branch.{origin.id}"
+    return f"{APP_IDS}{origin.id}"
 
 
 def origin_of(state: TableState) -> Origin | None:

@@ -175,6 +175,9 @@ class Publication:
         builder = ProposalBuilder(state, data_change=not changes.moves_only)
         self._define(builder, state, BranchDomains(self._work, state))
         builder.set_transaction(app_id_of(self._work.origin), self._state.version)
+        self._winners.check_applications(state)
+        for each in self._work.applications:
+            builder.set_transaction(each.app_id, each.version)
         if not changes.is_blind:
             builder.read_partitions(())  # what it read was judged above, on every execution
         live = self._touched.live(state)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyroaring import BitMap64
 
+from txlog.branch.applications import follow
 from txlog.branch.base_files import differing, removed_meanwhile, renumbered
 from txlog.branch.branch_work import BranchWork
 from txlog.branch.changes import CARRIED, REBASE, Carried
@@ -109,13 +110,16 @@ class _Rebase:
     def run(self) -> WriteResult | None:
         """The commit; None if others wrote to the branch meanwhile, or a vacuum may have deleted files of the table's
         version before it heard that the branch is about to name them."""
-        Winners(self._work).check(self._newest, REBASE, _NEXT, deletes=False)
+        winners = Winners(self._work)
+        winners.check(self._newest, REBASE, _NEXT, deletes=False)
+        winners.check_applications(self._newest)
         definition = self._definition()
         self._check_rows()
         with self._branch.unsent_files() as unsent:
             builder = ProposalBuilder(self._state)
             define(builder, definition)
             builder.read_table()
+            follow(builder, self._newest, self._state, {each.app_id for each in self._work.applications})
             files = self._table.log.files(self._newest)
             base, live = self._moved.places.files_in_branch(files), self._branch.log.files(self._state)
             state = self._state.defined_as(definition.metadata, definition.protocol)
@@ -247,7 +251,7 @@ class _Rebase:
             named(add.path): None if add.deletion_vector is None else add.deletion_vector.to_json() for add in missed
         }
         added = tuple(add.path for add in own if named(add.path) not in touched)
-        return Carried(added, tuple(touched.items()), copies)
+        return Carried(added, tuple(touched.items()), copies, tuple(self._work.applications))
 
     @property
     def _gives_row_ids(self) -> bool:

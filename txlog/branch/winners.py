@@ -32,6 +32,8 @@ from txlog.extend.commits import (
     raise_conflict,
 )
 
+_WRITTEN_TWICE = "discard the branch, and repeat its batches on a new one"
+
 
 class Winners:
     """The commits of a table since a branch began. For one thread."""
@@ -78,6 +80,17 @@ class Winners:
             decision = decide(judged, [self._of_rows(each, by_row=by_row) for each in commits])
             if isinstance(decision, Conflict):
                 raise_conflict(decision.reasons, self._table.uri, next_step)
+
+    def check_applications(self, state: TableState) -> None:
+        """Raises the ConflictError of an application with which both the branch and its table went on."""
+        for each in self._work.applications:
+            theirs = state.transaction_version(each.app_id)
+            if theirs is not None and theirs != each.before:
+                detail = (
+                    f"or an earlier commit recorded batch {theirs} of the application {each.app_id!r}, which wrote"
+                    f" batch {each.version} to the branch: rows may be there twice"
+                )
+                conflict(self._table, "ConcurrentTransactionError", state, detail, _WRITTEN_TWICE)
 
     def _files_read(
         self, predicates: Sequence[Predicate], defined: TableState, commits: Sequence[Commit]

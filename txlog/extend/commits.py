@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         row_id_mark,
         tracks_rows,
     )
+    from txlog.core.versions.decisions.state import PREPARED
     from txlog.core.writing import UnsentFiles, write_vectors
 else:
     from txlog.core.util import face
@@ -69,12 +70,14 @@ else:
         core.versions.decisions.proposal: BecomeOfRows Isolation OperationInfo Proposal ROW_TRACKING_DOMAIN ReadSet
         core.versions.decisions.proposal_builder: ProposalBuilder
         core.versions.decisions.row_tracking: ROW_TRACKING_PROPERTIES row_id_domain row_id_mark tracks_rows
+        core.versions.decisions.state: PREPARED
         core.writing: UnsentFiles write_vectors
         """,
         of="txlog",
     )
 
 __all__ = [
+    "PREPARED",
     "ROW_TRACKING_DOMAIN",
     "ROW_TRACKING_PROPERTIES",
     "BecomeOfRows",
