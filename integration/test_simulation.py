@@ -99,7 +99,7 @@ def test_the_explorer_finds_a_bug_put_into_the_protocol(name: str, monkeypatch: 
     Run(make(scenario)(Choices()), Choices())  # the table that its stories begin with has no bug
     mutant(monkeypatch)
     if scenario in SAMPLED:
-        report = explore_random(scenario, make(scenario), seed=1, schedules=500)
+        report = explore_random(scenario, make(scenario), seed=1, schedules=2000)
     else:
         report = explore_all(scenario, make(scenario), seconds=120)
     assert report.failure is not None, f"{name} survived: {report}"
