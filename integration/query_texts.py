@@ -2073,7 +2073,6 @@ row array_contains(`as`, t2)
 row array_size(array(n, p))
 row array_insert(a, 1, 0)
 row array_prepend(a, n)
-row shuffle(a) = a
 row struct(n, s).s
 row st.y || s
 row st IS NULL
