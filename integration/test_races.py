@@ -184,8 +184,8 @@ def test_killed_processes_lose_and_repeat_nothing_in_a_long_race_on_every_store(
             folder = tmp_path / f"{number}-{'disk' if place is None else 's3'}"
             folder.mkdir()
             races = [
-                *_race(folder, 14, 20, place=place),
-                *_race(folder, 14, 20, "txlog.sink", place, first=14),
+                *_race(folder, 14, 40, place=place),
+                *_race(folder, 14, 40, "txlog.sink", place, first=14),
                 *_race(folder, 4, 10, "deltalake", place, first=28),
             ]
             _run_and_judge(races, kills=40, seed=seed + number, pause_s=0.3, record_property=record_property)
