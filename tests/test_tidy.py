@@ -52,6 +52,10 @@ def test_the_library_is_found_by_these_tests() -> None:
     assert EXPLORER
 
 
+def test_no_leftover_of_a_merge_or_a_patch_lies_in_the_library() -> None:
+    assert {path.suffix for path in (ROOT / "txlog").rglob("*.*") if path.is_file()} <= {".py", ".pyc", ".typed"}
+
+
 def test_a_module_says_what_it_is() -> None:
     """It opens with what lives here, what comes in and what goes out."""
     assert not [str(path.relative_to(ROOT)) for path in (*LIBRARY, *EXPLORER) if not ast.get_docstring(tree(path))]
