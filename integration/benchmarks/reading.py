@@ -17,6 +17,7 @@ import pyarrow as pa
 import txlog
 import txlog.spark
 from benchmarks.measure import Bench, in_turns, markdown_table, wall_p50
+from benchmarks.ready_batches import ready_batches
 from benchmarks.spark import session
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ ALL = (
     "sum(length(s2)) g", "max(ts) h",
 )  # fmt: skip
 TWO = ("sum(i1) a", "max(i2) b")
+FLOOR = "a Python source of ready batches"
+_READY_ROWS = 100_000  # in a batch, about as many as txlog's batches have
 
 
 def run(bench: Bench) -> str:
@@ -40,8 +43,8 @@ def run(bench: Bench) -> str:
     with session(bench) as spark:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
         measured = {
-            "full scan": _spark(bench, spark, plain, ALL, rounds),
-            "2 columns": _spark(bench, spark, plain, TWO, rounds, columns=("i1", "i2")),
+            "full scan": _spark(bench, spark, plain, ALL, rounds, floor_of=rows),
+            "2 columns": _spark(bench, spark, plain, TWO, rounds, columns=("i1", "i2"), floor_of=rows),
             "1 % of the rows": _spark(bench, spark, plain, ALL, rounds, f"id < {rows // 100}"),
             "20 % of the rows deleted, full scan": _spark(bench, spark, deleted, ALL, rounds, parquet=False),
             f"where, over {files:,} files": _spark(bench, spark, many, ALL, rounds, f"id < {rows // 100}"),
@@ -92,7 +95,10 @@ def _spark(
     *,
     columns: tuple[str, ...] | None = None,
     parquet: bool = True,
+    floor_of: int = 0,
 ) -> dict[str, float]:
+    """The median of each reader, in milliseconds; with ``floor_of`` also that of a source of so many ready rows."""
+
     def filtered(frame: DataFrame) -> DataFrame:
         return frame if where is None else frame.where(where)
 
@@ -109,14 +115,24 @@ def _spark(
     }
     if parquet:
         frames = {"Parquet": lambda: filtered(spark.read.parquet(str(path))), **frames}
+    if floor_of:
+        frames[FLOOR] = functools.partial(_ready, bench, spark, floor_of, columns)
     answers: dict[str, Any] = {}
 
     def query(name: str) -> None:
         answers[name] = frames[name]().selectExpr(*measures).collect()[0]
 
     samples = in_turns(bench, {name: functools.partial(query, name) for name in frames}, rounds, 1, path=path.name)
+    answers.pop(FLOOR, None)  # which has other rows
     _check({name: [f"{x:.9g}" if isinstance(x, float) else x for x in found] for name, found in answers.items()})
     return {name: wall_p50(found) for name, found in samples.items()}
+
+
+def _ready(bench: Bench, spark: SparkSession, rows: int, columns: tuple[str, ...] | None) -> DataFrame:
+    batch_rows = min(_READY_ROWS, rows // 4)
+    data = many_columns(0, batch_rows)
+    (batch,) = (data if columns is None else data.select(columns)).combine_chunks().to_batches()
+    return ready_batches(spark, batch, rows, 4, bench.scratch / "ready.arrow")
 
 
 def _lines(query: str, found: Mapping[str, float]) -> list[tuple[str, ...]]:

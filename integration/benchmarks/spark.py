@@ -40,9 +40,11 @@ def session(bench: Bench) -> Iterator[SparkSession]:
 
 
 def start(scratch: Path) -> SparkSession:
-    """A local session on two cores; its Python workers find the benchmarks' txlog. Its warehouse is in ``scratch``."""
+    """A local session on two cores; its Python workers find the benchmarks and their txlog. Its warehouse is in
+    ``scratch``."""
     os.environ.update(spark_environment())
-    places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
+    folders = ("", "integration", "txlog/spark/discovery")
+    places = [*(str(ROOT / each) for each in folders), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise every new worker would compile this checkout again
     from pyspark.sql import SparkSession
