@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from txlog.core.changes.plan import _file_choice
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
-from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
+from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey, RemoveFile
+from txlog.core.format.commit_file import Commit
 from txlog.core.format.file_columns import adds_to_batch
+from txlog.core.versions.decisions.files import fold_commits, reconcile
 
 FILES = [AddFile(name, {}, 1, 2, True, None) for name in ("none", "some", "all")]
 NONE, SOME, ALL = FILES
@@ -43,7 +47,7 @@ class Known:
     def knows(self, key: LiveKey) -> bool:
         return key in self.known
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> tuple[FileId, ...]:
+    def recall(self, files: Sequence[FileId], *, are_all_live: bool) -> tuple[FileId, ...]:
         self.were_all_live.append(are_all_live)
         return self.recalled
 
@@ -113,3 +117,26 @@ def test_some_files_are_taken_from_a_list_with_more_text_than_one_array_holds() 
         many.take([0])
     files = LiveFiles(many, [SOME.live_key] * 40)
     assert files.at([39]).table.column("path").to_pylist() == ["some"]
+
+
+def test_files_after_commits_are_those_of_the_log_as_actions_or_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = (AddFile(name, {}, 1, 2, True, None) for name in ("a%20b", "second", "third"))
+    vector = DeletionVectorDescriptor("u", "v", 1, 1, 1)
+    marked = replace(second, deletion_vector=vector, extra={"unknown": 1})
+    gone = RemoveFile("a b", deletion_timestamp=1)  # another spelling
+    commits = [
+        Commit(1, (gone, second.removed(deletion_timestamp=1, data_change=True), marked), None, 0),
+        Commit(2, (AddFile("gone", {}, 1, 2, True),), None, 0),
+        Commit(3, (RemoveFile("gone", deletion_timestamp=1), AddFile("new", {}, 1, 2, True)), None, 0),
+    ]
+    wanted = reconcile(live(first, second, third).table.to_batches(), fold_commits(commits))
+    few = live(first, second, third).after(commits[:1]).after(commits[1:])
+    monkeypatch.setattr(_file_choice, "FEW_FILES", 0)
+    many = live(first, second, third).after(commits[:1]).after(commits[1:])
+    assert isinstance(few.listed, list)
+    assert isinstance(many.listed, pa.Table)
+    for files in (few, many, few.at([0, 1, 2])):
+        assert files.table.equals(wanted)
+        assert files.keys == LiveFiles.of(wanted).keys
+        assert files.adds([0, 2]) == LiveFiles.of(wanted).adds([0, 2])
+        assert files.at([1]).table.equals(files.take([1]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from passed_functions import OPERATIONS, frames_at_put, functions_passed, warm_table
+from passed_functions import OPERATIONS, ROWS, frames_at_put, functions_passed, warm_table
+
+from txlog import Table
 
 MAX = 10
 FUNCTIONS_MAX = {"append": 385, "delete": 616, "upsert": 665, "vacuum": 375}
@@ -32,3 +34,16 @@ def test_warm_operations_pass_few_functions(tmp_path: Path) -> None:
         passed = {name: len(functions_passed(operation, table)) for name, operation in OPERATIONS.items()}
         table._open_table.post_commit.drain()
     assert {name: count for name, count in passed.items() if count > FUNCTIONS_MAX[name]} == {}
+
+
+def test_upserts_in_a_row_neither_list_the_files_again_nor_encode_their_actions_field_by_field(tmp_path: Path) -> None:
+    Table.create(str(tmp_path), ROWS.schema, properties={"delta.enableDeletionVectors": "true"}).append(ROWS)
+    table = Table.open(str(tmp_path))
+    for _ in range(3):
+        OPERATIONS["upsert"](table)
+    passed = functions_passed(OPERATIONS["upsert"], table)
+    table._open_table.post_commit.drain()
+    names = {code.co_name for code in passed}
+    assert "_marked" in names, "a vector changed"
+    assert names & {"reconcile", "files_from", "add_files_of", "adds_to_batch", "action_to_json"} == set()
+    assert table.snapshot().count() == Table.open(str(tmp_path)).snapshot().count() == len(ROWS) + 1

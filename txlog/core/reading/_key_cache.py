@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
@@ -97,6 +97,13 @@ class _Held(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
 
 
+class HeldFiles(Protocol):
+    """A list of files, in whatever form."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
 class KeyCache:
     """The cached keys of one table's files, by set of key columns. Thread-safe, even after a fork."""
 
@@ -107,7 +114,8 @@ class KeyCache:
         self.lock = new_lock()
         """Around changes."""
         self._by_keys: OrderedDict[tuple[str, KeyColumns], CachedKeys] = OrderedDict()
-        self._live_files: pa.Table | None = None
+        self.live: HeldFiles | None = None
+        """The live files of the version before the last change, all of them."""
         self._live_bytes = 0
         self._vector_sizes: dict[LiveKey, int] = {}
         self._staged: OrderedDict[str, pa.RecordBatch] = OrderedDict()
@@ -121,20 +129,20 @@ class KeyCache:
         keys = sum(each.size_bytes for each in [*self._by_keys.values()])
         return keys + self._live_bytes + self._staged_bytes + sum(self._vector_sizes.values())
 
-    def hold(self, live: pa.Table, vectors: Mapping[LiveKey, BitMap64]) -> None:
+    def hold(self, live: HeldFiles, vectors: Mapping[LiveKey, BitMap64]) -> None:
         """Besides keys, cache vectors and the list of live files, so the next list reads only what is new.
 
         They replace the cached ones. Does nothing if no keys are cached.
         """
         with self.lock:
             known, self._vector_sizes = self._vector_sizes, {}
-            self._live_files, self._live_bytes, self.vectors = None, 0, {}
+            self.live, self._live_bytes, self.vectors = None, 0, {}
             if all(each.is_empty for each in self._by_keys.values()):
                 return
             live_bytes = live.nbytes
             left_bytes = self.size_bytes_max - self.size_bytes - live_bytes
             if left_bytes >= 0:
-                self._live_files, self._live_bytes = live, live_bytes
+                self.live, self._live_bytes = live, live_bytes
             sizes = {key: known[key] if key in known else _vector_bytes(dead) for key, dead in vectors.items()}
             if left_bytes >= sum(sizes.values()):
                 self.vectors, self._vector_sizes = vectors, sizes

@@ -109,12 +109,17 @@ def preview(state: TableState, what: ChangeFacts, tasks: RowTasks, files: pa.Tab
     return tasks.would_do(state, live, choice.new(live, tasks), choice)
 
 
-class _Live(msgspec.Struct, frozen=True):
+class FilesOfVersion(msgspec.Struct, frozen=True):
     """Files of a version, and when they were asked for."""
 
     state: TableState
     asked: ambient.Instant
     files: LiveFiles
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory that they take."""
+        return self.files.nbytes
 
 
 class RowChange:
@@ -128,6 +133,7 @@ class RowChange:
         tasks: Does the work.
         definition: The new definition (with more columns) that the change commits too.
         change_files: Writes the change files, if tasks do not and the table's change data feed is on.
+        held: All live files of an earlier version, from the handle's last change.
     """
 
     def __init__(
@@ -140,8 +146,10 @@ class RowChange:
         *,
         definition: Definition | None = None,
         change_files: ChangeFiles | None = None,
+        held: FilesOfVersion | None = None,
     ) -> None:
         self._open_table = open_table
+        self._held = held
         self._planned_on = state.metadata
         self._what = what
         self._options = options
@@ -150,9 +158,9 @@ class RowChange:
         self._change_files = change_files
         self._txn_id = ambient.uuid4()
         self._choice = FileChoice(what)
-        self._listed: pa.Table | None = None
+        self._listed: LiveFiles | None = None  # all files of the first version
         self._commits: list[Commit] = []  # after the list
-        self._live: _Live | None = None
+        self._live: FilesOfVersion | None = None
         self._has_run = False
         self.done = RowsReplaced((), (), (), WriteMetrics())
         """What the last execution does."""
@@ -163,11 +171,11 @@ class RowChange:
         """Whether the change depends on any rows that there may be; one without source rows does not."""
         return self._what.reads != Constant(False)
 
-    def live(self) -> pa.Table | None:
+    def live(self) -> FilesOfVersion | None:
         """The live files of the last executed version; None before that."""
         if self._live is None or self._listed is None:
             return None
-        return self._open_table.log.files_after(self._listed, self._commits, self._live.state, self._live.asked)
+        return replace(self._live, files=self._listed.after(self._commits))
 
     def execute(self, state: TableState) -> Proposal:
         commit, builder = self._options.commit, ProposalBuilder(state)
@@ -264,12 +272,21 @@ class RowChange:
         if known is not None and known.state.version == state.version:
             return known.files
         asked = ambient.instant()
-        commits = None if known is None else log.commits_since(known.state, known.asked, state)
-        if known is None or commits is None:
-            self._listed, self._commits = log.files(state), []
-            files = LiveFiles.of(self._listed)
+        before = known or self._held_before(state)
+        commits = None if before is None else log.commits_since(before.state, before.asked, state)
+        if before is None or commits is None:
+            files = self._listed = LiveFiles.of(log.files(state))
+            self._commits = []
+        elif known is None:
+            files = self._listed = before.files.after(commits)
         else:
             files = self._choice.mattering(known.files, self._tasks).after(commits)
             self._commits += commits
-        self._live = _Live(state, asked, files)
+        self._live = FilesOfVersion(state, asked, files)
         return files
+
+    def _held_before(self, state: TableState) -> FilesOfVersion | None:
+        """What the handle holds, if it is of this table. A long list is the log's, who makes the next one from it."""
+        held = self._held
+        is_usable = held is not None and held.files.are_few and held.state.metadata.id == state.metadata.id
+        return held if is_usable else None

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
-import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core import ambient
@@ -141,7 +140,7 @@ class DistributedTasks:
     def matches(self, key: LiveKey) -> bool:
         return key in self._touched
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
+    def recall(self, files: Sequence[FileId], *, are_all_live: bool) -> Collection[FileId]:
         return ()
 
     def replaced(self, state: TableState, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> RowsReplaced:

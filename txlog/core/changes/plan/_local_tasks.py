@@ -7,18 +7,18 @@ also runs operations that decide by rows from several files, such as upserts wit
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from txlog.core.changes.plan._change import RowChange, RowsReplaced, preview
+from txlog.core.changes.plan._change import FilesOfVersion, RowChange, RowsReplaced, preview
 from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.tasks import MatchedFile, RowOperation, RowWork
 from txlog.core.definition import Definition
 from txlog.core.format.actions import AddFile, FileId
-from txlog.core.format.file_columns import live_keys
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles
@@ -62,7 +62,7 @@ class LocalTasks:
         )
         self.knows, self.matches = self._work.knows, self._work.matches
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> Collection[FileId]:
+    def recall(self, files: Sequence[FileId], *, are_all_live: bool) -> Collection[FileId]:
         known = self._operation.known
         if known is None:
             return ()
@@ -118,7 +118,10 @@ class LocalTasks:
             return
         self._work.keep_written()
         known.keep_beside()
-        self._open_table.key_cache.hold(live, self._work.live_vectors({*live_keys(live)}))
+        self._open_table.key_cache.hold(live, self._work.live_vectors({*live.files.keys}))
+        files = live.files
+        made = (lambda: files.table) if files.are_few else weakref.ref(files.table)
+        self._open_table.log.offer_files(live.state, live.asked, made)
 
 
 def change_locally(
@@ -134,7 +137,17 @@ def change_locally(
 ) -> tuple[RowChange, LocalTasks]:
     """A change that this process executes, and its tasks."""
     tasks = LocalTasks(open_table, state, operation, options, unsent, with_vectors=with_vectors, definition=definition)
-    change = RowChange(open_table, state, operation, options, tasks, definition=definition, change_files=change_files)
+    held = None if operation.known is None else open_table.key_cache.live
+    change = RowChange(
+        open_table,
+        state,
+        operation,
+        options,
+        tasks,
+        definition=definition,
+        change_files=change_files,
+        held=held if isinstance(held, FilesOfVersion) else None,
+    )
     return change, tasks
 
 

@@ -124,7 +124,7 @@ Images: TypeAlias = "tuple[pa.RecordBatch, NDArray[np.int64]]"
 class KnownFiles(Protocol):
     """What a handle knows of the keys in data files that earlier changes looked into or wrote."""
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, KeyPlaces]:
+    def recall(self, files: Sequence[FileId], *, are_all_live: bool) -> dict[FileId, KeyPlaces]:
         """The rows with the keys of a source in those of the ``files`` that are known, found without reading anything.
 
         ``are_all_live``: no other file is live on the newest version.

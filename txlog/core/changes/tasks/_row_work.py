@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from txlog.core import ambient
 from txlog.core.changes.tasks._change_files import ChangesOfFiles
@@ -196,7 +195,7 @@ class RowWork:
         """Whether a row of this file matches; the file was looked into."""
         return len(self._seen.hits[key[0]].positions) > 0
 
-    def recall(self, known: KnownFiles, files: pa.Table, *, are_all_live: bool) -> dict[FileId, MatchedRows]:
+    def recall(self, known: KnownFiles, files: Sequence[FileId], *, are_all_live: bool) -> dict[FileId, MatchedRows]:
         """The files that earlier changes of the handle looked into: `KnownFiles.recall`."""
         found = self._operation.hits_at(known.recall(files, are_all_live=are_all_live))
         self._seen.hits.update(found)

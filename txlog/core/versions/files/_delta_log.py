@@ -91,6 +91,7 @@ class DeltaLog:
         self._tip: ObjectMeta | None = None  # the known state's commit file, where a look takes no request
         self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
         self._short: tuple[TableState, pa.Table] | None = None
+        self._offered: tuple[int, ambient.Instant, Callable[[], pa.Table | None]] | None = None
         self._ahead: Callable[[], pa.Table] | None = None  # a list of files that is on its way, and holds them
         self._last: tuple[Commit, ...] = ()  # the last ones that advanced a state, if they are small
 
@@ -448,13 +449,10 @@ class DeltaLog:
             self._live = (state.version, ambient.instant(), weakref.ref(files))
             self._short = (state, files)
 
-    def files_after(
-        self, known: pa.Table, commits: Sequence[Commit], state: TableState, asked: ambient.Instant
-    ) -> pa.Table:
-        """`files` of ``state``, from the list of an older version that was ``asked`` for, and all commits since."""
-        live = self._files.files_after(known, commits) if commits else known
-        self._live = (state.version, asked, weakref.ref(live))
-        return live
+    def offer_files(self, state: TableState, asked: ambient.Instant, files: Callable[[], pa.Table | None]) -> None:
+        """Take what makes the table of the live files of a version, or still has it, in case somebody asks for it or
+        for a later one. ``asked``: when somebody looked for them."""
+        self._offered = state.version, asked, files
 
     def matching_files(self, state: TableState, predicate: Predicate, named: TableState | None = None) -> pa.Table:
         """The live files that may hold a row that matches the predicate, by partition values and statistics.
@@ -514,6 +512,12 @@ class DeltaLog:
         A list that was read too long ago is no base for newer ones: the commits since may have been cleaned up, and
         another writer's delayed put may have taken one of their versions.
         """
+        offered, table = self._offered, None
+        if offered is not None and offered[0] <= state.version and (self._live is None or self._live[0] < offered[0]):
+            self._offered = None
+            table = offered[2]()  # held until the caller has it
+            if table is not None:
+                self._live = (*offered[:2], weakref.ref(table))
         version, asked, reference = self._live or (0, None, None)
         if reference is None or asked is None or version > state.version:
             return version, None

@@ -143,10 +143,6 @@ class FileLoader:
             return self.files(state)
         return coalesced(reconcile(known.to_batches(), newest))
 
-    def files_after(self, known: pa.Table, commits: Sequence[Commit]) -> pa.Table:
-        """The live files after these commits, given those before them. Reads nothing."""
-        return coalesced(reconcile(known.to_batches(), fold_commits(commits)))
-
     def newest_checkpoint(self, state: TableState) -> CheckpointFiles | None:
         """The newest checkpoint up to ``state`` in the log, written by any engine. Raises ``StorageError``."""
         known = state.segment.checkpoint

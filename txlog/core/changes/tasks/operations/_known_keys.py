@@ -18,7 +18,6 @@ from txlog.core.changes.tasks.operations._sorted_keys import SortedKeys
 from txlog.core.format.actions import AddFile, FileId
 from txlog.core.format.column_mapping import physical_path
 from txlog.core.format.defined_table import DefinedTable
-from txlog.core.format.file_columns import file_ids
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import fold_name, type_name, type_to_arrow
 from txlog.core.format.statistics_read import num_records
@@ -67,15 +66,14 @@ class KnownKeys:
         self._columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
         self._wanted = numbers_in_parts(cached.numbers, self._columns)
 
-    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[FileId, KeyPlaces]:
+    def recall(self, files: Sequence[FileId], *, are_all_live: bool) -> dict[FileId, KeyPlaces]:
         """The rows with source keys in each of the cached ``files``, with rows of the index as keys.
 
         With ``are_all_live``, these are all live files of the newest version, so the cache can drop all others.
         """
-        ids = file_ids(files)
-        found = self._cached.find(self._wanted, ids)
+        found = self._cached.find(self._wanted, files)
         if are_all_live:
-            self._cached.drop_others(ids)
+            self._cached.drop_others(files)
         return self._with_rows(found)
 
     def find_kept(self, adds: Sequence[AddFile]) -> dict[FileId, KeyPlaces]:
