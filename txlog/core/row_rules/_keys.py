@@ -20,6 +20,7 @@ from txlog.core.format.arrow.arrays import array_of, from_numbers, joined_chunks
 from txlog.core.format.arrow.decimals import truncated
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import PRIMITIVES, DataType, Decimal, Primitive, Struct, type_name
+from txlog.core.row_rules._packed_keys import PackedKeys
 from txlog.core.util import cached_property, invalid, names_in
 from txlog.errors import InvalidInputError
 
@@ -163,6 +164,12 @@ class KeyIndex:
     def __init__(self, keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> None:
         self.keys = tuple(keys)
         self.columns = tuple(columns)
+        self._packed = PackedKeys.of(columns, FLAGS_MAX)
+        if self._packed is not None:
+            self.code_of_row = self._packed.key_of_row
+            self._row_of_code = self._packed.row_of_key
+            self.num_keys = len(self._row_of_code)
+            return
         self._distinct = [pc.unique(column) for column in columns]
         self._levels: list[NDArray[np.int64]] = []
         if len(self._distinct[0]) == len(columns[0]):  # in row order
@@ -218,7 +225,7 @@ class KeyIndex:
     @property
     def is_cheap(self) -> bool:
         """Whether a lookup costs nothing besides the rows looked up."""
-        return self._flags is not None
+        return self._packed is not None or self._flags is not None
 
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         """For each key in ``columns``, the source row that has it; -1 if none does."""
@@ -231,6 +238,9 @@ class KeyIndex:
         """The indices of the keys in ``columns`` that the source has, ascending, and each one's source row."""
         if self.num_keys == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
+        if self._packed is not None:
+            matched, codes = self._packed.matches(columns)
+            return matched, self._row_of_code[codes]
         at = self._possible(columns[0])
         if at is not None:
             columns = [column.take(from_numbers(at)) for column in columns]
