@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from txlog.core.format.actions import AddFile, RemoveFile
 from txlog.core.maintenance import _needed_files as needed_files
 from txlog.core.versions import _offered_append as offer
 from txlog.core.versions import _read_versions as read_versions
@@ -20,6 +22,7 @@ from txlog.core.versions._offered_append import OfferedAppend
 from txlog.core.versions._peers import WriterPeers
 from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions.decisions import conflicts, gathering
+from txlog.core.versions.decisions import joined_appends as joining
 from txlog.core.versions.decisions.gathering import KnownLog
 from txlog.core.versions.decisions.intents import members_of, named_intent
 from txlog.core.versions.decisions.joined_appends import Joining
@@ -33,7 +36,7 @@ def does_not_compare_intents_with_what_it_read(patch: pytest.MonkeyPatch) -> Non
     """What is in the folder counts as not committed yet."""
     known = ReadVersions.known
     patch.setattr(ReadVersions, "known", lambda self, newest, bases=(): _without_settled(known(self, newest, bases)))
-    patch.setattr(gathering, "_is_valid", lambda member, since, append_only: True)
+    patch.setattr(gathering, "_goes_on", lambda member, since: True)
 
 
 def takes_intents_older_than_what_it_read(patch: pytest.MonkeyPatch) -> None:
@@ -95,7 +98,7 @@ def does_not_find_itself_in_the_version_of_another(patch: pytest.MonkeyPatch) ->
 
 def gathers_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
     """Whoever gathers does not decide on what landed since."""
-    patch.setattr(gathering, "_is_valid", lambda member, since, append_only: True)
+    patch.setattr(gathering, "_goes_on", lambda member, since: True)
 
 
 def joins_two_checkpoints_of_one_application(patch: pytest.MonkeyPatch) -> None:
@@ -113,6 +116,92 @@ def vacuums_what_is_offered(patch: pytest.MonkeyPatch) -> None:
     which nobody asks whether a vacuum came first."""
     patch.setattr(needed_files, "offered_paths", lambda store, state: set())
     patch.setattr(conflicts, "endangered", lambda proposal, vacuum: None)
+
+
+def removes_what_it_knew_when_it_offered(patch: pytest.MonkeyPatch) -> None:
+    """An overwrite of another writer is executed on the version that its intent was made on."""
+    real = gathering.joined_with
+
+    def joined(own: Any, intents: Any, winners: Any, *, live: Any, **how: Any) -> Joining:
+        intents = list(intents)
+        since = {path for winner in winners for path in _ADDED.get(winner.version, ())}
+        return real(
+            own, intents, winners, live=lambda keys: [file for file in live(keys) if file.path not in since], **how
+        )
+
+    note = ReadVersions.note
+
+    def noted(self: Any, commit: Any) -> None:
+        _ADDED[commit.version] = {action.path for action in commit.actions if type(action) is AddFile}
+        note(self, commit)
+
+    patch.setattr(ReadVersions, "note", noted)
+    patch.setattr(offer, "joined_with", joined)
+
+
+_ADDED: dict[int, set[str]] = {}
+
+
+def takes_overwrites_older_than_what_it_read(patch: pytest.MonkeyPatch) -> None:
+    """An overwrite is taken by a handle that has not read the version that holds it, and that does not see that the
+    table has its file."""
+
+    def joined(own: Any, intents: Any, winners: Any, **how: Any) -> Joining:
+        joined = Joining(own)
+        members = [each for intent in intents for each in intent.members]
+        for each in gathering.executed(members, how["live"], how["now_ms"]):
+            joined.take(each)
+        return joined
+
+    patch.setattr(joining, "_paths", lambda proposals: [])
+    patch.setattr(gathering, "may_be_taken", _may_be_taken_at_any_age)
+    patch.setattr(offer, "joined_with", joined)
+    patch.setattr(ReadVersions, "_keeps_all", lambda self: False)
+
+
+def takes_an_overwrite_for_an_append(patch: pytest.MonkeyPatch) -> None:
+    """It adds the files of an overwrite, and removes none."""
+    patch.setattr(gathering, "executed", lambda proposals, live, now_ms: proposals)
+
+
+def replaces_one_partition_twice_in_a_version(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks whether an earlier member replaces the partition too; what it removes is removed once."""
+    patch.setattr(joining, "_replaced_by", lambda *proposals: set())
+    real = gathering.executed
+
+    def executed(proposals: Any, live: Any, now_ms: int) -> Any:
+        gone: set[str] = set()
+        found = []
+        for each in real(proposals, live, now_ms):
+            kept = [action for action in each.actions if type(action) is not RemoveFile or action.path not in gone]
+            gone |= {action.path for action in each.removes}
+            found.append(replace(each, actions=tuple(kept)))
+        return found
+
+    patch.setattr(gathering, "executed", executed)
+
+
+def removes_a_file_twice_in_a_version(patch: pytest.MonkeyPatch) -> None:
+    """The files and the partitions of two members are not compared."""
+    patch.setattr(joining, "_replaced_by", lambda *proposals: set())
+    patch.setattr(joining, "_paths", lambda proposals: [])
+
+
+def carries_overwrites_with_appends(patch: pytest.MonkeyPatch) -> None:
+    """A version of appends, of which others believe that it read nothing, replaces partitions."""
+    patch.setattr(joining, "_kind", lambda proposal: 0)
+    patch.setattr(gathering, "is_same_kind", lambda name, other: True)
+    real = gathering.joined_with
+
+    def joined(own: Any, intents: Any, winners: Any, **how: Any) -> Joining:
+        found = real(own, intents, winners, **how)
+        if not own.replaces_partitions:
+            others = [each for intent in intents for each in intent.members if each.replaces_partitions]
+            for each in gathering.executed(others, how["live"], how["now_ms"]):
+                found.take(each)
+        return found
+
+    patch.setattr(offer, "joined_with", joined)
 
 
 def _without_settled(known: KnownLog) -> KnownLog:
@@ -149,6 +238,12 @@ GATHERING_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (gathers_over_a_changed_definition, "two-in-line-and-a-new-definition"),
         (joins_two_checkpoints_of_one_application, "one-application-twice-in-line"),
         (vacuums_what_is_offered, "a-vacuum-after-a-day-in-line"),
+        (removes_what_it_knew_when_it_offered, "an-overwrite-in-line-beside-an-older-release"),
+        (takes_overwrites_older_than_what_it_read, "late-to-overwrites-in-line"),
+        (takes_an_overwrite_for_an_append, "two-overwrites-in-line"),
+        (replaces_one_partition_twice_in_a_version, "overwrites-of-one-partition-in-line"),
+        (removes_a_file_twice_in_a_version, "overwrites-of-one-partition-in-line"),
+        (carries_overwrites_with_appends, "overwrites-and-appends-in-line"),
     )
 }
 """Each bug, and the scenario whose exploration must find it."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from txlog.core.catalogs import name_text
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, type_name
-from txlog.core.operations import partitions_of
+from txlog.core.versions.decisions.partitions import partitions_of
 from txlog.extend import state_of
 from txlog.result.audits import VersionDiff
 from txlog.result.branches import BranchCheck, BranchInfo

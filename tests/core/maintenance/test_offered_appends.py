@@ -93,8 +93,8 @@ def test_what_nobody_can_read_keeps_no_file_and_stops_no_vacuum(table: Table) ->
 
 
 def test_an_intent_of_a_newer_release_stops_a_vacuum(table: Table) -> None:
-    folder_of(table).put(intent_name(0, "newer"), b"txlog-intent 2 0\n{}")
-    with pytest.raises(UnsupportedFeatureError, match="format 2"):
+    folder_of(table).put(intent_name(0, "newer"), b"txlog-intent 3 0\n{}")
+    with pytest.raises(UnsupportedFeatureError, match="format 3"):
         table.vacuum()
 
 

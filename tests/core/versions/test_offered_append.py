@@ -32,12 +32,12 @@ def rows(*ids: int) -> pa.Table:
 class World:
     """A table on a store like S3, and handles on it as if each were on a machine of its own."""
 
-    def __init__(self, **properties: str) -> None:
+    def __init__(self, schema: pa.Schema | None = None, parts: tuple[str, ...] = (), **properties: str) -> None:
         self.log, self.waiting, self.staging = MemoryLogStore(), MemoryLogStore(), MemoryLogStore()
         for store in (self.log, self.waiting, self.staging):
             store.capabilities = OBJECT_STORE
         self.files = MemoryFileStore()
-        definition = Definition(*new_table(rows().schema, (), properties))
+        definition = Definition(*new_table(schema or rows().schema, parts, properties))
         commit_definition(self.writer()._open_table, None, definition, "CREATE TABLE", {})
 
     def writer(self, *, waits: bool = False, **retry: Any) -> Table:

@@ -6,8 +6,11 @@ In: a `Session` of a scenario that ``gathers``. Out: nothing; each answer that a
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from explorer.programs import resolve_on
+import pyarrow as pa
+
+from explorer.programs import ROW, resolve_on
 from explorer.row_programs import vacuum_later
 from explorer.session import Session, see_others
 from explorer.versions import Attempt
@@ -24,6 +27,10 @@ __all__ = [
     "append_together_in_line",
     "gather_in_line",
     "ingest_in_line",
+    "overwrite_in_line",
+    "overwrite_in_line_and_leave",
+    "overwrite_in_line_and_resolve",
+    "replace_in_line",
     "stop_gathering",
     "vacuum_what_waits",
 ]
@@ -79,6 +86,30 @@ def ingest_in_line(session: Session, *, app_id: str = "app") -> None:
     _append(session, table, (app_id, 1))
 
 
+def overwrite_in_line(session: Session, *, part: str = "a", fresh: bool = False, times: int = 1) -> None:
+    """Replace a partition, as a writer that has just seen others wait."""
+    table = session.table(fresh=fresh)
+    for _ in range(times):
+        see_others(table)
+        _overwrite(session, table, part)
+
+
+def overwrite_in_line_and_leave(session: Session, *, part: str = "a") -> None:
+    """Leave an overwrite for others, and take it back at once."""
+    _overwrite(session, session.table(waits=True, total_timeout=0.0), part)
+
+
+def overwrite_in_line_and_resolve(session: Session, *, part: str = "a") -> None:
+    """The same; if it is unknown what became of it, ask."""
+    table = session.table(waits=True, total_timeout=0.0)
+    resolve_on(session, _overwrite(session, table, part), table)
+
+
+def replace_in_line(session: Session, *, part: str = "a", app_id: str = "replaces") -> None:
+    """Replace a partition as a checkpoint of an application. A restart commits it again."""
+    _overwrite(session, session.table(fresh=session.clock.incarnation > 0, waits=True), part, (app_id, 1))
+
+
 def append_as_before(session: Session, *, times: int = 2) -> None:
     """Append with a release that knows nothing of those that wait."""
     table = session.table(is_old=True)
@@ -100,6 +131,15 @@ def stop_gathering(session: Session) -> None:
     with session.attempt() as attempt:
         attempt.is_blind, attempt.changes_definition = False, True
         attempt.result = table.set_properties({"txlog.groupCommit": "false"})
+
+
+def _overwrite(session: Session, table: Table, part: str, app: tuple[str, int] | None = None) -> Attempt:
+    rows = ROW.set_column(1, "part", pa.array([part]))
+    names: dict[str, Any] = {} if app is None else {"app_id": app[0], "checkpoint_id": app[1]}
+    with session.attempt(app) as attempt:
+        attempt.is_blind = False
+        attempt.result = table.overwrite_partitions(rows, on_conflict="rerun", **names)
+    return attempt
 
 
 def _append(session: Session, table: Table, app: tuple[str, int] | None = None) -> Attempt:

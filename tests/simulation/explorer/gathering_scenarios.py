@@ -20,6 +20,10 @@ from explorer.gathering_programs import (
     append_together_in_line,
     gather_in_line,
     ingest_in_line,
+    overwrite_in_line,
+    overwrite_in_line_and_leave,
+    overwrite_in_line_and_resolve,
+    replace_in_line,
     stop_gathering,
     vacuum_what_waits,
 )
@@ -34,6 +38,8 @@ SLOW_S = 0.2  # where commits without an intent wait until those ahead count as 
 
 
 _twice_in_turn = partial(append_in_turn, times=2)
+_overwrite_other = partial(overwrite_in_line, part="b")
+_overwrite_other_late = partial(overwrite_in_line, part="b", fresh=True)
 
 
 def _of_gatherers(name: str, *programs: Program, restarts: int = 0, **options: Any) -> Scenario:
@@ -49,6 +55,31 @@ GATHERING_SCENARIOS = (
 )
 
 LARGE_GATHERING_SCENARIOS = (
+    _of_gatherers("two-overwrites-in-line", overwrite_in_line, _overwrite_other, crashes=1, faults=1),
+    _of_gatherers(
+        "overwrites-of-one-partition-in-line", overwrite_in_line, overwrite_in_line, _overwrite_other, crashes=1
+    ),
+    _of_gatherers(
+        "overwrites-and-appends-in-line",
+        *(overwrite_in_line, append_in_line, _overwrite_other, append_in_line),
+        faults=1,
+        crashes=1,
+    ),
+    _of_gatherers("late-to-overwrites-in-line", overwrite_in_line, _overwrite_other, _overwrite_other_late),
+    _of_gatherers("an-overwrite-in-line-leaves", overwrite_in_line_and_leave, _overwrite_other),
+    _of_gatherers("an-overwrite-in-line-asks", overwrite_in_line_and_resolve, _overwrite_other, append, faults=2),
+    _of_gatherers(
+        "an-overwrite-in-line-beside-an-older-release", overwrite_in_line, _overwrite_other, append_as_before
+    ),
+    _of_gatherers(
+        "overwrites-in-line-and-a-new-definition",
+        *(overwrite_in_line, _overwrite_other_late, set_properties),
+        crashes=1,
+        round_trip_s=SLOW_S,
+    ),
+    _of_gatherers(
+        "one-overwrite-twice-in-line", replace_in_line, replace_in_line, _overwrite_other, crashes=1, restarts=1
+    ),
     _of_gatherers(
         "two-in-line-and-a-new-definition",
         *(append_in_line, gather_in_line, set_properties),
@@ -115,6 +146,11 @@ GATHERERS: tuple[Program, ...] = (
     partial(append, times=3),
     append_and_resolve,
     resolve_for_others,
+    overwrite_in_line,
+    _overwrite_other,
+    overwrite_in_line_and_leave,
+    overwrite_in_line_and_resolve,
+    replace_in_line,
     ingest_in_line,
     partial(ingest_in_line, app_id="other"),
     set_properties,

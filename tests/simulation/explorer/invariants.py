@@ -8,6 +8,7 @@ result; later observations are compared with it. Nothing here uses `txlog.core.v
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import accumulate, pairwise
 from typing import Any
 
 import orjson
@@ -244,6 +245,8 @@ class Ledger:
             self._check_below_is_durable(version)
         self._check_unique(version, entry)
         _check_joined(version, entry, joined)
+        if info.get("operationParameters", {}).get("isDynamicPartitionOverwrite") == "true":
+            _check_replaced(version, entry, joined, self.states[version - 1].live)
         for attempt in entry.attempts:
             if attempt.answer in ("refused", "nothing to do"):
                 raise InvariantBroken(
@@ -466,6 +469,26 @@ def _check_joined(version: int, entry: Version, joined: Collection[Mapping[str, 
     set_to = {(action["txn"]["appId"], action["txn"]["version"]) for action in entry.actions if "txn" in action}
     named = {(each["appId"], each["version"]) for each in joined if "appId" in each}
     if sum(each["files"] for each in joined) != added or named != set_to:
+        raise InvariantBroken("a joined commit says what it holds", f"v{version} lists {joined}")
+
+
+def _check_replaced(
+    version: int, entry: Version, joined: Collection[Mapping[str, Any]], before: Collection[str]
+) -> None:
+    """Check that overwrites of partitions remove all that these held, once, and nothing else, and do so each in
+    partitions of its own."""
+    added = [_partition(action["add"]["path"]) for action in entry.actions if "add" in action]
+    removed = [action["remove"]["path"] for action in entry.actions if "remove" in action]
+    held = [path for path in before if _partition(path) in added]
+    if sorted(removed) != sorted(held):
+        raise InvariantBroken("an overwrite replaces its partitions", f"v{version} removes {removed} of {held}")
+    if not joined:
+        return
+    ends = [0, *accumulate(each["files"] for each in joined)]
+    theirs = [set(added[first:end]) for first, end in pairwise(ends)]
+    if sum(map(len, theirs)) > len(set(added)):
+        raise InvariantBroken("overwrites of one partition take their turns", f"v{version} lists {joined}")
+    if sum(each.get("removed", 0) for each in joined) != len(removed):
         raise InvariantBroken("a joined commit says what it holds", f"v{version} lists {joined}")
 
 

@@ -108,7 +108,7 @@ BRANCH: Final = "txlog.branch"
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
 GROUP_COMMIT = "txlog.groupCommit"
-"""If true, appends of several machines may become one version: see `core.versions.decisions.intents`."""
+"""If true, changes of several machines may become one version: see `core.versions.decisions.intents`."""
 
 KEY_INDEX: Final = "txlog.keyIndex"
 """The key columns of upserts whose keys are kept beside the table: see `core.reading._key_folder`."""

@@ -21,14 +21,21 @@ _FORMAT_VERSION = 1
 Value = TypeVar("Value")
 
 
-def to_bytes(kind: str, value: object) -> bytes:
+def to_bytes(kind: str, value: object, version: int = _FORMAT_VERSION) -> bytes:
     """``txlog-<kind> <format> <sha256 of the body>``, a newline, and the body as JSON."""
     body = orjson.dumps(value, default=public_fields)
-    return b"txlog-%s %d %s\n%s" % (kind.encode(), _FORMAT_VERSION, checksum(body).encode(), body)
+    return b"txlog-%s %d %s\n%s" % (kind.encode(), version, checksum(body).encode(), body)
 
 
-def from_bytes(kind: str, data: bytes, read: Callable[[Any], Value], *, if_damaged: str = "") -> Value:
-    """The result of ``read`` for the body.
+def from_bytes(
+    kind: str,
+    data: bytes,
+    read: Callable[[Any], Value],
+    *,
+    if_damaged: str = "",
+    newest: int = _FORMAT_VERSION,
+) -> Value:
+    """The result of ``read`` for the body. ``newest`` is the newest format that it reads.
 
     Raises InvalidInputError if a byte was changed or lost (``if_damaged`` says what to do then) and
     UnsupportedFeatureError if a newer txlog wrote it.
@@ -40,9 +47,9 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any], Value], *, if_damag
     if len(parts) != 3 or parts[0] != b"txlog-" + kind.encode() or not parts[1].isdigit() or len(parts[1]) > 9:
         raise InvalidInputError(f"these bytes are not a txlog {kind}")
     version = int(parts[1])
-    if version != _FORMAT_VERSION:
+    if not _FORMAT_VERSION <= version <= newest:
         raise UnsupportedFeatureError(
-            f"the {kind} has format {version}, and this txlog reads format {_FORMAT_VERSION}: "
+            f"the {kind} has format {version}, and this txlog reads format {newest}: "
             "commit it with the txlog that wrote it, or a newer one",
             features=(kind,),
         )
@@ -52,6 +59,11 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any], Value], *, if_damag
         return read(orjson.loads(body))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidInputError(f"these bytes are not a txlog {kind}: {error}") from None
+
+
+def format_of(data: bytes) -> int:
+    """The format of bytes that `from_bytes` has read."""
+    return int(bytes(data[: data.index(b"\n")]).split(b" ")[1])
 
 
 def checksum(data: bytes) -> str:

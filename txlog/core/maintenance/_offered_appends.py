@@ -1,5 +1,5 @@
-"""Appends that writers offer each other (`core.versions.decisions.intents`), as maintenance sees them: the files they
-need, and dead ones.
+"""Appends and overwrites that writers offer each other (`core.versions.decisions.intents`), as maintenance sees them:
+the files they need, and dead ones.
 
 In: the folder `core.store._base.WAITING` of a table. Out: the data files that a commit may name at any moment, and the
 deletion of what crashed writers left there a day ago. Nobody has taken it for the last 23 hours.

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from txlog.core.operations._follower import FeedSelection, Follower, RowRule, bind_to_feed
     from txlog.core.operations._global_committer import GlobalCommitter
     from txlog.core.operations._history import HISTORY_COLUMNS, History, history_row
-    from txlog.core.operations._partitions import partitions_of
     from txlog.core.operations._repair import repair
     from txlog.core.operations._replaced_files import RegionReplacement, decided_by_partitions
     from txlog.core.operations._row_check import RowCheck
@@ -32,7 +31,6 @@ else:
         _follower: FeedSelection Follower RowRule bind_to_feed
         _global_committer: GlobalCommitter
         _history: HISTORY_COLUMNS History history_row
-        _partitions: partitions_of
         _repair: repair
         _replaced_files: RegionReplacement decided_by_partitions
         _row_check: RowCheck
@@ -67,7 +65,6 @@ __all__ = [
     "history_parameters",
     "history_row",
     "operation",
-    "partitions_of",
     "plan_for_rows",
     "plan_write",
     "read_changes",

@@ -444,6 +444,7 @@ class WriteExecution:
             now_ms=ambient.now_ms(),
             isolation=isolation,
             is_reexecutable=is_reexecutable,
+            replaces_partitions=is_reexecutable and job.intent.kind == "overwrite_partitions",
         )
 
     def _replace(self, builder: ProposalBuilder, state: TableState | None) -> OverwriteEffects:

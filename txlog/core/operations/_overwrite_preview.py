@@ -15,7 +15,6 @@ from txlog.core.format.column_mapping import physical_fields
 from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.partition_values import encode_array
 from txlog.core.operations._global_committer import GlobalCommitter
-from txlog.core.operations._partitions import files_in_partitions
 from txlog.core.operations._replaced_files import RowsReplacement, new_definition
 from txlog.core.operations._unseen_changes import without_unseen
 from txlog.core.operations._write_effects import OverwriteEffects
@@ -23,6 +22,7 @@ from txlog.core.operations._write_options import WriteOptions
 from txlog.core.operations._write_planning import plan_for_rows
 from txlog.core.row_rules import NumbersOfPreview
 from txlog.core.versions import OpenTable
+from txlog.core.versions.decisions.partitions import files_in_partitions
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import DataStream, RowGuard, UnsentFiles, WriteJob, completer_for
 from txlog.errors import TxlogError

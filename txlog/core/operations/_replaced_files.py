@@ -72,8 +72,8 @@ class RegionReplacement:
             CorruptLogError: A file that must be read is damaged.
             StorageError: The store failed.
         """
-        from txlog.core.operations._partitions import files_in_partitions
         from txlog.core.operations._unseen_changes import without_unseen
+        from txlog.core.versions.decisions.partitions import files_in_partitions
 
         if self._rows is not None:
             return self._replace_rows(self._rows, builder, state)

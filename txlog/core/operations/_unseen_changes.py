@@ -13,9 +13,9 @@ from typing import NoReturn
 import pyarrow as pa
 
 from txlog.core.format.paths import canonical_path
-from txlog.core.operations._partitions import files_in_partitions
 from txlog.core.predicates.terms.predicate import Constant, Predicate
 from txlog.core.versions import READ_AGAIN, OpenTable, raise_conflict
+from txlog.core.versions.decisions.partitions import files_in_partitions
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import WriteJob
 from txlog.errors import ConflictError, ConflictReason, NotFoundError

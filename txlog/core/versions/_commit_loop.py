@@ -332,7 +332,7 @@ class CommitRun:
         except NotFoundError:
             return self._step_over_cleaned_up()
         from txlog.core.versions._commit_errors import next_step_after_conflict, raise_conflict
-        from txlog.core.versions.decisions.conflicts import Conflict, Rebase, Reexecute, SplitAppends, decide
+        from txlog.core.versions.decisions.conflicts import Committed, Conflict, Rebase, Reexecute, SplitAppends, decide
         from txlog.core.versions.decisions.exactly_once import AlreadyCommitted
 
         decision = decide(self.proposal, winners)
@@ -348,7 +348,7 @@ class CommitRun:
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
         if self.peers.is_offered:  # the next commit builds on the version of the writer that carried this one
-            self._advance(winners, asked)
+            self._advance(winners, asked, decision.version if isinstance(decision, Committed) else None)
         if isinstance(decision, SplitAppends):
             return decision
         self._make_found_commit_durable(decision.version)
@@ -358,12 +358,23 @@ class CommitRun:
         has_others = not {each.txn_id for each in members(found)} <= self.own_txn_ids()
         return replace(self.outcome(decision.version), holds_others=has_others)
 
-    def _advance(self, winners: Sequence[Commit], asked: ambient.Instant) -> None:
-        """The table after the commits of other writers. ``asked``: when somebody looked for later ones."""
+    def _advance(self, winners: Sequence[Commit], asked: ambient.Instant, found: int | None = None) -> None:
+        """The table after the commits of other writers. ``asked``: when somebody looked for later ones. ``found`` is
+        the one that carries what is proposed."""
         for winner in winners:
+            if winner.version == found:
+                self._learn_effects()
             self.state = self.log.advance(self.state, winner, asked)
             self.peers.saw(winner, self.state)
         self.turn.note(self.target - 1)
+
+    def _learn_effects(self) -> None:
+        """Another writer has executed the plan on this state. So does this one, to tell its caller what it did."""
+        if self.plan is not None and self.state is not None:
+            try:
+                self.plan.execute(self.state)
+            except TxlogError as error:
+                logger.debug("%s: it is unknown what the plan did on v%d: %s", self.log.uri, self.state.version, error)
 
     def own_txn_ids(self) -> set[str]:
         """The ids of all appends that are proposed."""

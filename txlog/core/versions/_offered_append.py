@@ -1,8 +1,9 @@
-"""`OfferedAppend`: one append in the line of writers, as an intent that whoever is first in line commits.
+"""`OfferedAppend`: one append in the line of writers, as an intent that whoever is first in line commits; or one
+overwrite of partitions.
 
 In: a proposal that has lost its races, and the folder `core.store._base.WAITING`. Out: whether it is this writer's
-turn, and the proposal that then carries its own append and all others that wait. `core.versions.decisions.gathering`
-decides; here are the requests.
+turn, and the proposal that then carries its own change and all others of its kind that wait.
+`core.versions.decisions.gathering` decides; here are the requests.
 
 How it works. After two lost races, or at once if its handle has just seen others wait, a writer puts its append into
 the folder and reads version after version. Mostly it finds its append in one that another writer made. If it is first
@@ -10,26 +11,38 @@ in line, it commits all appends that it sees as one version. If those ahead of i
 would need, it does the same, since they may have crashed. Several writers may do that at once: put-if-absent decides
 who wins, and the others find their appends in the winner's version, or go on.
 
+An overwrite of partitions waits like an append. Whoever commits it executes it, on the version that it follows.
+
 Once the intent is there, only a version can tell what became of the append: that it landed, or that it never will.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from txlog.core import ambient
+from txlog.core.format.actions import AddFile
 from txlog.core.parallel import begin, parallel_map
 from txlog.core.store import WAITING, ObjectMeta
 from txlog.core.util import logger
 from txlog.core.versions._read_versions import ReadVersions
 from txlog.core.versions._waiting_line import STALL_S, WaitingLine, txn_id_of
 from txlog.core.versions.decisions.gathering import Standing, joined_with, standing
-from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, can_be_offered, members_of, named_intent
+from txlog.core.versions.decisions.intents import (
+    INTENT_BYTES_MAX,
+    Intent,
+    can_be_offered,
+    is_same_kind,
+    members_of,
+    named_intent,
+)
 from txlog.core.versions.decisions.proposal import Proposal
+from txlog.core.versions.decisions.replaced_partitions import Partition
 from txlog.core.versions.decisions.state import TableState
+from txlog.core.versions.files import DeltaLog
 from txlog.core.writing import UnsentFiles
 from txlog.errors import NotFoundError, StorageError, TxlogError
 
@@ -47,14 +60,14 @@ _REQUESTS_AT_ONCE = 32
 class OfferedAppend:
     """An append that others may commit. Used by one commit run."""
 
-    def __init__(self, line: WaitingLine, read: ReadVersions, table: str) -> None:
+    def __init__(self, line: WaitingLine, read: ReadVersions, log: DeltaLog) -> None:
         self.is_open = False
         """Whether the intent may be in the folder, so that others may commit it."""
         self.took_others = False
         """Whether the last proposal of `gathered` has appends of others."""
         self._line = line
         self._read = read
-        self._table = table
+        self._log = log
         self._name = ""
         self._left_s = self._moved_s = 0.0
         self._version = -1  # the newest that it has seen, since when, and how long that took
@@ -62,7 +75,8 @@ class OfferedAppend:
         self._looks = 0  # since the folder was listed
         self._standing = Standing()
         self._ahead: tuple[str, ...] = ()
-        self._intents: dict[str, Intent | None] = {}
+        self._intents: dict[str, Intent] = {}
+        self._reading: Callable[[], object] | None = None
 
     def leave(self, proposal: Proposal, state: TableState, unsent: UnsentFiles | None) -> bool:
         """Put the intent into the folder. False if it cannot be offered: the commit goes on without. Further calls do
@@ -88,14 +102,16 @@ class OfferedAppend:
         return True
 
     def begin_look(self) -> Listing | None:
-        """List the folder alongside what the caller does next, if nobody is ahead, or if it was not listed for some
-        time."""
+        """List the folder alongside what the caller does next, if nobody is ahead, if its turn is next, or if it was
+        not listed for some time."""
         self._looks += 1
-        return self._begin_listing() if not self._ahead or self._looks > _LOOKS_PER_LIST else None
+        is_due = not self._ahead or self._is_next or self._looks > _LOOKS_PER_LIST
+        return self._begin_listing() if is_due else None
 
-    def is_turn(self, version: int, listing: Listing | None) -> bool:
-        """Whether to commit all that wait, now that this handle has read up to ``version``: it is first in line, those
+    def is_turn(self, state: TableState, listing: Listing | None) -> bool:
+        """Whether to commit all that wait, now that this handle has read up to ``state``: it is first in line, those
         ahead are late, or the folder does not tell."""
+        version = state.version
         self._note(version)
         if listing is None and self._ahead:
             return self._is_late()
@@ -112,7 +128,19 @@ class OfferedAppend:
             self._moved_s = ambient.monotonic_s()
         self._standing, self._ahead = found, found.ahead
         self._line.saw((*found.ahead, *found.others))
-        return not found.ahead or self._is_late()
+        if not found.ahead or self._is_late():
+            return True
+        self._end_reading()
+        if self._is_next and not {*found.others} <= self._intents.keys():
+            self._reading = begin(partial(self._others, state))  # what it reads now does not delay its own version
+        return False
+
+    @property
+    def _is_next(self) -> bool:
+        """Whether all those ahead may go with one version, without this one: they are of the other kind."""
+        return bool(self._ahead) and all(
+            named_intent(name) is not None and not is_same_kind(name, self._name) for name in self._ahead
+        )
 
     def _begin_listing(self) -> Listing:
         self._looks = 1
@@ -134,13 +162,16 @@ class OfferedAppend:
 
     def gathered(self, own: Proposal, state: TableState) -> Proposal:
         """The own proposal, with every append that waits and may be in the next version."""
-        intents = [each for each in self._others(state) if each is not None]
+        self._end_reading()
+        intents = self._others(state)
         joining = joined_with(
             own,
             intents,
             self._read.since(self._read.known(state.version)) if intents else (),
             table_id=state.metadata.id,
             append_only=state.properties.append_only,
+            live=partial(self._live, state),
+            now_ms=max(ambient.now_ms(), state.in_commit_timestamp_ms or 0),
         )
         self.took_others = len(joining.members) > len(members_of(own))
         return joining.proposal(ambient.uuid4(), state.version) if self.took_others else own
@@ -148,7 +179,8 @@ class OfferedAppend:
     def pause(self) -> None:
         """Wait before the next look at the log: where many wait, a version takes several round trips."""
         round_trip_s = self._line.round_trip_s()
-        turn_s = min(self._turn_s, _ROUND_TRIPS_OF_A_TURN * round_trip_s) if self._ahead else 0.0
+        has_time = bool(self._ahead) and not self._is_next
+        turn_s = min(self._turn_s, _ROUND_TRIPS_OF_A_TURN * round_trip_s) if has_time else 0.0
         pause_s = max(round_trip_s / 2, turn_s / _LOOKS_PER_TURN)
         ambient.sleep(max(_LOOK_MIN_S, ambient.uniform(0.5, 1.5) * pause_s))
 
@@ -173,13 +205,24 @@ class OfferedAppend:
         waited_ms = int(1000 * (ambient.monotonic_s() - self._left_s))
         return standing(listed, self._name, known, waited_ms=waited_ms)
 
-    def _others(self, state: TableState) -> Sequence[Intent | None]:
+    def _end_reading(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading()
+
+    def _others(self, state: TableState) -> Sequence[Intent]:
         wanted = self._standing.others
-        unread = [name for name in wanted if name not in self._intents]
-        self._intents = {name: self._intents[name] for name in wanted if name in self._intents}
+        known = {name: self._intents[name] for name in wanted if name in self._intents}
+        unread = [name for name in wanted if name not in known]
         read = parallel_map(partial(self._intent, state), unread, threads=_REQUESTS_AT_ONCE)
-        self._intents.update(zip(unread, read, strict=True))
-        return [self._intents[name] for name in wanted]
+        known |= {name: intent for name, intent in zip(unread, read, strict=True) if intent is not None}
+        self._intents = known
+        return [known[name] for name in wanted if name in known]
+
+    def _live(self, state: TableState, partitions: Collection[Partition]) -> Sequence[AddFile]:
+        from txlog.core.versions.decisions.partitions import files_in_partitions  # not imported for an append
+
+        return files_in_partitions(self._log.files(state), state, partitions)
 
     def _intent(self, state: TableState, name: str) -> Intent | None:
         """The intent of this name; None if it is gone, or is none."""
@@ -188,7 +231,7 @@ class OfferedAppend:
         except NotFoundError:
             return None
         except TxlogError as error:
-            logger.debug("%s: %s/%s is left to its writer: %s", self._table, WAITING, name, error)
+            logger.debug("%s: %s/%s is left to its writer: %s", self._log.uri, WAITING, name, error)
             return None
 
     def _is_late(self) -> bool:

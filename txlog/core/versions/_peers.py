@@ -214,10 +214,11 @@ class WriterPeers(Peers):
 
     def _leave_offer(self, run: CommitRun, state: TableState) -> bool:
         """Let other writers commit what is proposed, which then stays as it is, if the table's properties allow it."""
-        if self._line is not None and self._offer is None and run.plan is None and self._combines(state):
+        is_kept = run.plan is None or run.proposal.replaces_partitions  # other plans make another proposal each time
+        if self._line is not None and self._offer is None and is_kept and self._combines(state):
             from txlog.core.versions._offered_append import OfferedAppend
 
-            self._offer = OfferedAppend(self._line, self._context.read, run.log.uri)
+            self._offer = OfferedAppend(self._line, self._context.read, run.log)
         if self._offer is None:
             return False
         was_offered, was_open = self.is_offered, self._offer.is_open
@@ -247,7 +248,7 @@ class WriterPeers(Peers):
             if run.patience.is_over():
                 self._is_withdrawing = True
                 return None
-            if self._offer.is_turn(run.state.version, listing):
+            if self._offer.is_turn(run.state, listing):
                 return None
             self._offer.pause()
 

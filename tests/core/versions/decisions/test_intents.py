@@ -164,8 +164,8 @@ def test_damaged_bytes_and_another_name_are_refused() -> None:
 
 
 def test_an_intent_of_a_newer_release_is_told_apart_from_a_damaged_one() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="format 2"):
-        Intent.from_bytes(OFFERED.name, sealed(value_of(), version=2), STATE)
+    with pytest.raises(UnsupportedFeatureError, match="format 3"):
+        Intent.from_bytes(OFFERED.name, sealed(value_of(), version=3), STATE)
 
 
 def test_an_intent_that_is_too_large_is_refused_before_it_is_parsed() -> None:
@@ -198,5 +198,6 @@ def test_intent_names_ascend_with_the_base_version_and_marks_have_none() -> None
     names = [intent_name(version, "t") for version in (0, 9, 10, 12345678901234)]
     assert names == sorted(names)
     assert [named_intent(name) for name in names] == [(0, "t"), (9, "t"), (10, "t"), (12345678901234, "t")]
+    assert named_intent(intent_name(9, "t", replaces=True)) == (9, "t")
     for other in ("11111111-1111-4111-8111-111111111111", "7.t.intent", f"{7:020d}.t.other", f"{7:020d}.a/b.intent"):
         assert named_intent(other) is None

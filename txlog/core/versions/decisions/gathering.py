@@ -1,4 +1,4 @@
-"""Gathering: whose turn it is to commit all appends waiting in a table's folder, and which of them one commit takes.
+"""Gathering: whose turn it is to commit all changes waiting in a table's folder, and which of them one commit takes.
 
 In: a list of the folder, what a handle knows of the log, and intents that were read. Out: `Standing`, and the intents
 that may share a version with the handle's own proposal. Pure; `core.versions._offered_append` makes the requests.
@@ -10,7 +10,10 @@ The rules; each prevents an append from landing twice, or after its writer was t
   land.
 - The same function decides on every member as for its own writer (`conflicts.decide`). A changed definition, or a moved
   application, refuses the append everywhere and forever, so its writer may raise its own error.
-- A version holds one checkpoint of an application, and each file once (`joined.Joining`).
+- A version holds one checkpoint of an application, and each file once (`joined_appends.Joining`).
+- A version holds appends, or overwrites of different partitions, as its own proposal is one of them. The others wait
+  for the next one, which whoever has waited longest then makes. An overwrite is executed on the version that it
+  follows, by whoever commits it (`replaced_partitions`).
 - An intent older than an hour, by the store's clock, is dead: other engines' vacuums do not know its files. The store's
   time comes from the newest name in a list, or from the own intent and the wait since; so a list without it says
   nothing.
@@ -22,12 +25,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from txlog.core.format.commit_file import Commit
 from txlog.core.versions.decisions.conflicts import Rebase, decide
-from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, members_of, named_intent
+from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, is_same_kind, members_of, named_intent
 from txlog.core.versions.decisions.joined_appends import BYTES_MAX, MEMBERS_MAX, Joining, may_join
-from txlog.core.versions.decisions.proposal import Proposal, validate_proposal
+from txlog.core.versions.decisions.proposal import Proposal, ReadSet, validate_proposal
+from txlog.core.versions.decisions.replaced_partitions import LiveFiles, executed, may_be_executed_by_others
 from txlog.core.versions.decisions.segment import ListedFile
 from txlog.errors import InvalidInputError
 
@@ -49,8 +54,8 @@ class KnownLog(msgspec.Struct, frozen=True):
 class Standing(msgspec.Struct, frozen=True):
     """Where a writer stands among the waiting ones.
 
-    ``ahead`` are the names that go first, in order. ``others`` are the intents that its commit may take, in order.
-    ``left_behind`` are the names that nobody needs any more.
+    ``ahead`` are the names that go first, in order. ``others`` are the intents of its kind, which its commit may take,
+    in order. ``left_behind`` are the names that nobody needs any more.
     """
 
     ahead: tuple[str, ...] = ()
@@ -86,8 +91,10 @@ def standing(listed: Iterable[ListedFile], own: str, known: KnownLog, *, waited_
             continue
         if number < place:
             ahead.append(each.name)
+        if intent is None or not is_same_kind(each.name, own):
+            continue
         size_bytes += each.size
-        if intent is not None and each.size <= INTENT_BYTES_MAX and size_bytes <= BYTES_MAX:
+        if each.size <= INTENT_BYTES_MAX and size_bytes <= BYTES_MAX:
             others.append(each.name)
     return Standing(tuple(ahead), tuple(others[: MEMBERS_MAX - 1]), tuple(left_behind))
 
@@ -100,28 +107,52 @@ def may_be_taken(name: str, known: KnownLog) -> bool:
 
 
 def joined_with(
-    own: Proposal, intents: Iterable[Intent], winners: Sequence[Commit], *, table_id: str, append_only: bool
+    own: Proposal,
+    intents: Iterable[Intent],
+    winners: Sequence[Commit],
+    *,
+    table_id: str,
+    append_only: bool,
+    live: LiveFiles,
+    now_ms: int,
 ) -> Joining:
     """The own proposal with all the intents, in order, that may share a version with it.
 
     ``winners`` are the commits that the handle has read, ascending without a gap up to the version that ``own`` is
-    valid on. They may be parsed with ``files=False``.
+    valid on. They may be parsed with ``files=False``. ``live`` lists files of that version, and ``now_ms`` is the time
+    of files that overwrites remove.
     """
     joining = Joining(*members_of(own))
     first = winners[0].version if winners else own.base_version + 1
+    valid = []
     for intent in intents:
         if intent.table_id != table_id or not first - 1 <= intent.base_version <= own.base_version:
             continue
+        is_like_own = all(each.replaces_partitions == own.replaces_partitions for each in intent.members)
         since = winners[intent.base_version + 1 - first :]
-        if all(_is_valid(each, since, append_only=append_only) for each in intent.members):
-            joining.take(*intent.members)
+        if is_like_own and all(_goes_on(each, since) for each in intent.members):
+            valid.append(intent.members)
+    if own.replaces_partitions:
+        made = iter(executed([each for members in valid for each in members], live, now_ms))
+        valid = [tuple(next(made) for _ in members) for members in valid]
+    for members in valid:
+        if all(_is_allowed(each, append_only) for each in members):
+            joining.take(*members)
     return joining
 
 
-def _is_valid(member: Proposal, since: Sequence[Commit], *, append_only: bool) -> bool:
+def _goes_on(member: Proposal, since: Sequence[Commit]) -> bool:
     """Whether a member alone could be committed on top of the commits since its base version."""
+    if not member.replaces_partitions:
+        return may_join(member) and isinstance(decide(member, since), Rebase)
+    # It is executed after the others, so what they did to files does not matter.
+    as_append = replace(member, read_set=ReadSet(), is_reexecutable=False)
+    return may_be_executed_by_others(member) and isinstance(decide(as_append, since), Rebase)
+
+
+def _is_allowed(member: Proposal, append_only: bool) -> bool:
     try:
         validate_proposal(member, append_only=append_only)
     except InvalidInputError:
         return False
-    return may_join(member) and isinstance(decide(member, since), Rebase)
+    return True

@@ -1,12 +1,14 @@
 """Many appends in one commit: which may be joined, their joined proposal, and what a commit in the log holds of each.
 
-In: proposals of blind appends, and commits that were read. Out: one `Proposal` for all that may be joined, with a list
-of them under ``commitInfo.txlog.joined``; and from such a commit, the `JoinedAppend` of each append. Every reader that
-asks "is this commit mine?" or "which fingerprint has this checkpoint?" asks here. To other readers, and to older
-releases, a joined commit is an ordinary blind append. Pure: the caller passes ids.
+In: proposals of blind appends, or of overwrites of partitions (`replaced_partitions`), and commits that were read. Out:
+one `Proposal` for all that may be joined, with a list of them under ``commitInfo.txlog.joined``; and from such a
+commit, the `JoinedAppend` of each. Every reader that asks "is this commit mine?" or "which fingerprint has this
+checkpoint?" asks here. To other readers, and to older releases, a joined commit is an ordinary blind append, or an
+ordinary overwrite. Pure: the caller passes ids.
 
 What may be joined: commits that only add new files (and at most one ``txn``), read nothing, and were planned on the
-same definition of the table. A commit holds one checkpoint of an application, and each file once.
+same definition of the table; or overwrites of different partitions. A commit holds one checkpoint of an application,
+and each file once.
 PROTOCOL.md, "Commit Provenance Information", "Transaction Identifiers", "Action Reconciliation".
 """
 
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from txlog.core.format.actions import AddFile
+from txlog.core.format.actions import AddFile, RemoveFile
 from txlog.core.format.paths import canonical_path
 from txlog.core.versions.decisions.definition_changes import is_same_definition
 from txlog.core.versions.decisions.state import PREPARED
@@ -38,7 +40,8 @@ class JoinedAppend(msgspec.Struct, frozen=True):
     """One append of a joined commit, as the commit records it.
 
     ``app_id`` and ``version`` come from its ``txn``, if it has one. Its files are the next ``files`` adds of the
-    commit, in the order of the members; ``rows`` is None if its writer did not count them.
+    commit, in the order of the members; ``rows`` is None if its writer did not count them. What it replaced are the
+    next ``removed`` removes.
     """
 
     txn_id: str
@@ -49,6 +52,7 @@ class JoinedAppend(msgspec.Struct, frozen=True):
     files: int = 0
     rows: int | None = None
     bytes: int = 0
+    removed: int = 0
 
 
 # --- what may be joined -------------------------------------------------------------------------------------------
@@ -83,37 +87,43 @@ def fits(proposal: Proposal, planned_on: TableState, newest: TableState) -> bool
 
 
 class Joining:
-    """Collects the appends of one commit, in order. Each must pass `may_join`, and all must be valid on the same
-    version."""
+    """Collects the appends of one commit, in order, or its overwrites of partitions. Each must pass `may_join`, or be
+    executed on one version, and all must be valid on the same version."""
 
     def __init__(self, *first: Proposal) -> None:
-        """``first`` is one append, or several that were joined before."""
+        """``first`` is one of them, or several that were joined before."""
         self.members = [*first]
         self._like = _kind(first[0])
         self._app_ids = {each.app_id for member in first for each in member.set_transactions}
-        self._paths = {canonical_path(add.path) for member in first for add in member.adds}
+        self._paths = {*_paths(first)}
+        self._partitions = _replaced_by(*first)
         self._bytes = sum(member.size_bytes for member in first)
 
     def take(self, *proposals: Proposal) -> bool:
         """Add an append, or several that belong together, and return True, if all may share a commit with the earlier
         ones."""
         transactions = [each.app_id for proposal in proposals for each in proposal.set_transactions]
-        adds = [canonical_path(add.path) for proposal in proposals for add in proposal.adds]
-        app_ids, paths = {*transactions}, {*adds}
+        files = _paths(proposals)
+        app_ids, paths = {*transactions}, {*files}
+        replaced = [_replaced_by(proposal) for proposal in proposals]
+        partitions = set().union(*replaced)
         size_bytes = self._bytes + sum(proposal.size_bytes for proposal in proposals)
         if (
             len(self.members) + len(proposals) > MEMBERS_MAX
             or size_bytes > BYTES_MAX
             or len(app_ids) < len(transactions)
             or app_ids & self._app_ids
-            or len(paths) < len(adds)
+            or len(paths) < len(files)
             or paths & self._paths
+            or len(partitions) < sum(map(len, replaced))
+            or partitions & self._partitions
             or any(_kind(proposal) != self._like for proposal in proposals)
         ):
             return False
         self.members += proposals
         self._app_ids |= app_ids
         self._paths |= paths
+        self._partitions |= partitions
         self._bytes = size_bytes
         return True
 
@@ -139,7 +149,22 @@ class Joining:
 
 def _kind(proposal: Proposal) -> tuple[Any, ...]:
     """What a commit records once, so all its members must agree."""
-    return proposal.operation, proposal.operation_parameters, proposal.isolation, proposal.tags
+    how = proposal.operation, proposal.operation_parameters, proposal.isolation, proposal.tags
+    return *how, proposal.replaces_partitions
+
+
+def _paths(proposals: Sequence[Proposal]) -> list[str]:
+    """The files that they add and remove, as the log compares paths."""
+    return [canonical_path(file.path) for each in proposals for files in (each.adds, each.removes) for file in files]
+
+
+def _replaced_by(*proposals: Proposal) -> set[tuple[str | None, ...]]:
+    """The partitions that overwrites replace."""
+    if not any(proposal.replaces_partitions for proposal in proposals):
+        return set()
+    from txlog.core.versions.decisions.replaced_partitions import replaced_by  # not imported for an append
+
+    return replaced_by(*proposals)
 
 
 def _summed(metrics: Sequence[dict[str, str]]) -> dict[str, str]:
@@ -179,6 +204,7 @@ def _member(fields: dict[str, Any]) -> JoinedAppend:
         _number(fields, "files") or 0,
         _number(fields, "rows"),
         _number(fields, "bytes") or 0,
+        _number(fields, "removed") or 0,
     )
 
 
@@ -210,16 +236,19 @@ def txn_ids(commit: Commit) -> Iterator[str]:
         yield each["txnId"]
 
 
-def adds_of(commit: Commit, txn_ids: Collection[str]) -> list[AddFile]:
-    """The files that these appends added in a joined commit, which was parsed with its files."""
+def files_of(commit: Commit, txn_ids: Collection[str]) -> tuple[list[AddFile], list[RemoveFile]]:
+    """The files that these members added to a joined commit, and removed, which was parsed with its files."""
     adds = [action for action in commit.actions if type(action) is AddFile]
-    found: list[AddFile] = []
-    place = 0
+    removes = [action for action in commit.actions if type(action) is RemoveFile]
+    added: list[AddFile] = []
+    removed: list[RemoveFile] = []
+    at, at_remove = 0, 0
     for each in members(commit):
         if each.txn_id in txn_ids:
-            found += adds[place : place + each.files]
-        place += each.files
-    return found
+            added += adds[at : at + each.files]
+            removed += removes[at_remove : at_remove + each.removed]
+        at, at_remove = at + each.files, at_remove + each.removed
+    return added, removed
 
 
 def holds(commit: Commit, txn_id: str) -> bool:

@@ -21,7 +21,7 @@ from txlog.core.format.partition_values import partition_key
 from txlog.core.format.paths import canonical_path
 from txlog.core.format.schema import Struct
 from txlog.core.predicates.terms.predicate import Predicate
-from txlog.core.versions.decisions.joined_appends import adds_of
+from txlog.core.versions.decisions.joined_appends import files_of
 from txlog.core.versions.decisions.proposal import Isolation
 from txlog.errors import ConflictReason
 
@@ -78,12 +78,13 @@ def unseen_changes(
     reasons: list[ConflictReason] = []
     for commit in commits:
         adds = [action for action in commit.actions if type(action) is AddFile]
-        mine = adds_of(commit, own_appends) if own_appends else []
+        mine, my_removes = files_of(commit, own_appends) if own_appends else ([], [])
         if mine:
             inside.update(canonical_path(add.path) for add in mine if may_hold(add))
             my_paths = {add.path for add in mine}
             adds = [add for add in adds if add.path not in my_paths]
-        removes = [action for action in commit.actions if type(action) is RemoveFile]
+        gone = {remove.path for remove in my_removes}
+        removes = [each for each in commit.actions if type(each) is RemoveFile and each.path not in gone]
         is_blind = commit.commit_info is not None and commit.commit_info.is_blind_append
         if commit.version not in own and is_blind and isolation is not Isolation.SERIALIZABLE and not removes:
             later.update(canonical_path(add.path) for add in adds)

@@ -120,6 +120,8 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     the appends that a joined commit carries (`joined.Joining`); none for every other one. ``beside`` are the number and
     the bytes of files that are no actions, since the checkpoint of the version has them (`OpenTable.begin`), or the
     commit has their ``lines``, whose files are the table's first ones.
+    ``replaces_partitions``: a plan made it that replaces the partitions of its adds, whole, in whichever version it
+    follows; so others can execute it too (`core.versions.decisions.replaced_partitions`).
     ``reads_told``: what commitInfo says of the read set, which a branch's publication depends on; None if it says
     nothing, since the table is no branch or the operation's parameters say it.
     """
@@ -146,6 +148,7 @@ class Proposal(msgspec.Struct, frozen=True, dict=True):
     members: tuple[Proposal, ...] = ()
     beside: tuple[int, int] = (0, 0)
     lines: bytes = b""
+    replaces_partitions: bool = False
     reads_told: ReadsTold | None = None
 
     @property
@@ -359,7 +362,8 @@ def _member(proposal: Proposal) -> dict[str, Any]:
     rows = proposal.operation_metrics.get("numOutputRows", "")
     if rows.isdecimal():
         found["rows"] = int(rows)
-    return found | {"files": len(proposal.adds), "bytes": sum([add.size for add in proposal.adds])}
+    found |= {"files": len(proposal.adds), "bytes": sum([add.size for add in proposal.adds])}
+    return found | {"removed": len(proposal.removes)} if proposal.removes else found
 
 
 def _commit_info(

@@ -272,6 +272,7 @@ class ProposalBuilder:
         isolation: Isolation,
         is_reexecutable: bool = False,
         is_tied_to_version: bool = False,
+        replaces_partitions: bool = False,
     ) -> Proposal:
         """The transaction as one proposal.
 
@@ -282,6 +283,7 @@ class ProposalBuilder:
             isolation: The level for the check against concurrent commits.
             is_reexecutable: Whether a plan made this change, and can make another one for a newer version.
             is_tied_to_version: Whether the caller named the version that this change comes from.
+            replaces_partitions: Whether the plan replaces the partitions of the added files, and does nothing else.
 
         Raises:
             InvalidInputError: The transaction creates a table and sets no metadata.
@@ -309,6 +311,7 @@ class ProposalBuilder:
             adds_are_new=self._adds_are_new,
             is_reexecutable=is_reexecutable,
             is_tied_to_version=is_tied_to_version,
+            replaces_partitions=replaces_partitions,
             tags=self._tags(),
             planned_on=self.state.metadata if self.state else None,
             planned_protocol=self.state.protocol if self.state else None,
