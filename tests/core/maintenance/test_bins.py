@@ -75,6 +75,34 @@ def test_a_file_with_a_vector_and_no_count_of_rows_is_rewritten() -> None:
     assert paths(bins_of(table_of(file("a", 500, rows=None, dead=1)), {}, 100)) == [["a"]]
 
 
+def test_a_file_larger_than_all_smaller_ones_together_is_left_where_asked_unless_many_of_its_rows_are_dead() -> None:
+    sizes = {"a": 900, "b": 100, "c": 41, "d": 40, "e": 10, "f": 10}
+    adds = [file(name, size, day="x") for name, size in sizes.items()] + [file("g", 30, day="y"), file("h", 9, day="y")]
+    found = bins_of(table_of(*adds), DAY, 2000, leaves_larger=True)
+    assert paths(found) == [["b", "c", "d", "e", "f"]], "c alone is larger than what follows, but b takes all of them"
+    assert bins_of(table_of(*adds), DAY, 2000, files_min=6, leaves_larger=True) == []
+    adds[0] = file("a", 900, day="x", dead=50)
+    assert paths(bins_of(table_of(*adds), DAY, 2000, leaves_larger=True)) == [["a", "b", "c", "d", "e", "f"]]
+
+
+@pytest.mark.parametrize("sizes", [[1], [1, 5, 2, 40]], ids=str)
+def test_a_stream_of_small_files_is_compacted_with_work_that_grows_little_faster_than_its_rows(
+    sizes: list[int],
+) -> None:
+    """Each row is rewritten as often as its file doubles, and few files are left."""
+    live: list[AddFile] = []
+    written = 0
+    for number in range(0, 640, 10):
+        live += [file(f"{each}", sizes[each % len(sizes)], modified=each) for each in range(number, number + 10)]
+        for each in bins_with_files(bins_of(table_of(*live), {}, 1 << 40, files_min=10, leaves_larger=True)):
+            size = sum(add.size for add in each.files)
+            written += size
+            live = [add for add in live if add not in each.files] + [file(f"of {number}", size, modified=number)]
+    total = sum(add.size for add in live)
+    assert written <= total * 6, "to rewrite all of them each time takes 32"
+    assert len(live) <= 10 + 10
+
+
 def test_a_purge_takes_each_file_with_dead_rows_and_each_named_one_alone() -> None:
     adds = [file("a", 10), file("b", 900, dead=1), file("c", 10)]
     assert paths(bins_to_purge(table_of(*adds), also=["c"])) == [["b"], ["c"]]

@@ -63,6 +63,13 @@ def _compact(open_table: OpenTable) -> None:
     try:
         # In this process: workers are used by one thread, and the caller may be using those of the handle.
         here = ThreadWorkers(1)
-        optimize(open_table, max_bytes=_BYTES_MAX, files_min=SMALL_FILES_MIN, is_automatic=True, workers=here)
+        optimize(
+            open_table,
+            max_bytes=_BYTES_MAX,
+            files_min=SMALL_FILES_MIN,
+            is_automatic=True,
+            leaves_larger=True,
+            workers=here,
+        )
     except Exception as error:
         logger.warning("%s: the compaction in the background failed: %s", open_table.uri, error)

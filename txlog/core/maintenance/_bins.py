@@ -66,7 +66,12 @@ def bins_with_files(bins: Sequence[PlannedBin]) -> list[Bin]:
 
 
 def bins_of(
-    files: pa.Table, partition_fields: Mapping[str, Field], target_bytes: int, *, files_min: int = 1
+    files: pa.Table,
+    partition_fields: Mapping[str, Field],
+    target_bytes: int,
+    *,
+    files_min: int = 1,
+    leaves_larger: bool = False,
 ) -> list[PlannedBin]:
     """The bins of a compaction to files of about ``target_bytes``.
 
@@ -74,9 +79,14 @@ def bins_of(
     columns by their physical names. A file counts with the size of its live rows. Next-fit: the first file that does
     not fit closes the bin. A bin of one file is made only if more than `DEAD_FRACTION_MAX` of its rows are dead.
     Partitions with fewer than ``files_min`` files to rewrite are left out.
+
+    With ``leaves_larger``, a file is left as it is until the smaller ones of its partition are as large together, or
+    many of its rows are dead: then a stream of small files rewrites each row as often as its files double, and not each
+    time.
     """
     plan = _Plan(files, partition_fields)
-    bins = plan.bins((plan.sizes < target_bytes) | (plan.dead > DEAD_FRACTION_MAX), target_bytes, files_min)
+    chosen = (plan.sizes < target_bytes) | (plan.dead > DEAD_FRACTION_MAX)
+    bins = plan.bins(chosen, target_bytes, files_min, leaves_larger=leaves_larger)
     return [each for each in bins if each.num_files > 1 or plan.dead[each.rows[0]] > DEAD_FRACTION_MAX]
 
 
@@ -175,11 +185,17 @@ class _Plan:
             for start, end, size, gone in zip(starts.tolist(), ends, sizes, dead, strict=True)
         ]
 
-    def bins(self, chosen: NDArray[np.bool_], bin_bytes: int, files_min: int = 1) -> list[PlannedBin]:
+    def bins(
+        self, chosen: NDArray[np.bool_], bin_bytes: int, files_min: int = 1, *, leaves_larger: bool = False
+    ) -> list[PlannedBin]:
         """These files by partition, in bins of about ``bin_bytes`` of live rows: the first that does not fit closes the
         bin."""
         rows = self.in_order(chosen)
         partitions = self._partitions(rows)
+        if leaves_larger:
+            is_taken = _not_larger(partitions, self.sizes[rows] * (1 - self.dead[rows]))
+            is_taken |= self.dead[rows] > DEAD_FRACTION_MAX
+            rows, partitions = rows[is_taken], partitions[is_taken]
         order = np.argsort(partitions, kind="stable")
         rows, partitions = rows[order], partitions[order]
         is_kept = (np.bincount(partitions) >= files_min)[partitions] if len(rows) else np.empty(0, bool)
@@ -218,6 +234,23 @@ def _starts(partitions: NDArray[np.int64], live_bytes: NDArray[np.float64], bin_
             found.append(at)
             partition, size = own, live
     return np.array(found, np.int64)
+
+
+def _not_larger(partitions: NDArray[np.int64], live_bytes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which files are not larger than the smaller ones of their partition together, or smaller than such a file."""
+    order = np.lexsort((live_bytes, partitions))
+    sizes, own = live_bytes[order], partitions[order]
+    starts = np.flatnonzero(np.diff(own, prepend=-1))
+    lengths = np.diff(starts, append=len(own))
+    before = np.cumsum(sizes) - sizes
+    fits = sizes <= before - np.repeat(before[starts], lengths)
+    # Of each partition, the files up to the last one that fits.
+    last = np.full(len(starts), -1)
+    at = np.repeat(np.arange(len(starts)), lengths)
+    np.maximum.at(last, at[fits], np.flatnonzero(fits))
+    found = np.zeros(len(own), bool)
+    found[order] = np.arange(len(own)) <= last[at]
+    return found
 
 
 def _dead_fractions(files: pa.Table) -> NDArray[np.float64]:

@@ -98,13 +98,13 @@ def optimize(
     parquet: Mapping[str, object] | None = None,
     dry_run: bool = False,
     is_automatic: bool = False,
+    leaves_larger: bool = False,
     user_metadata: str | None = None,
     on_progress: OnProgress | None = None,
     workers: GivenWorkers | None = None,
 ) -> RewriteResult:
-    """See ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are.
-
-    With ``is_automatic``, the history says that auto compaction ran it, not a user.
+    """See ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are. With
+    ``is_automatic``, the history says that auto compaction ran it. ``leaves_larger`` is for `bins_of`.
     """
     _check(user_metadata, on_progress)
     target_file_size_bytes = _at_least_one("target_file_size", target_file_size_bytes)
@@ -132,7 +132,7 @@ def optimize(
     def bins_for(state: TableState) -> list[PlannedBin]:
         fields, files = physical_fields(state.schema, state.partition_columns), without_tombstones(state, select(state))
         if wanted is None:
-            found = bins_of(files, fields, target_of(state), files_min=files_min)
+            found = bins_of(files, fields, target_of(state), files_min=files_min, leaves_larger=leaves_larger)
         elif of_table is None:
             found = bins_to_cluster(files, fields, _as_json(columns_of(state).names), _curve_bytes(places))
         else:
