@@ -62,11 +62,16 @@ def values(watched: Watched) -> dict[int, int]:
 def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Gets the columns of each read of a data file."""
     read: list[tuple[str, ...]] = []
-    iter_batches = pq.ParquetFile.iter_batches
+    iter_batches, read_whole = pq.ParquetFile.iter_batches, pq.ParquetFile.read
 
     def noted(self: Any, rows: int, groups: Any, columns: list[str], **options: Any) -> Any:
         read.append(tuple(columns))
         return iter_batches(self, rows, groups, columns, **options)
 
+    def noted_whole(self: Any, columns: list[str], **options: Any) -> Any:
+        read.append(tuple(columns))
+        return read_whole(self, columns, **options)
+
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    monkeypatch.setattr(pq.ParquetFile, "read", noted_whole)
     return read

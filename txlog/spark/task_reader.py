@@ -49,9 +49,8 @@ def read_tasks(
         return
     with crossing():
         reader = TaskReader(open_place(path, storage_options), tasks[0].selection)
-        for task in tasks:
-            for batch in reader.batches(task):
-                yield _as_spark_wants(batch, schema)
+        for batch in reader.in_order(tasks, wants_all=True):
+            yield _as_spark_wants(batch, schema)
 
 
 def read_change_tasks(

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from msgspec.structs import replace
 
+from txlog.core.format.arrow.arrays import from_flags
 from txlog.core.format.arrow.footer_statistics import FooterStatistics
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_footer import check_opened
@@ -32,6 +33,7 @@ from txlog.core.reading._rows_as_file import rows_as_file
 from txlog.core.reading._scan_plan import ScanPlan, batches_of
 from txlog.core.reading._scan_shares import in_shares
 from txlog.core.reading._scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
+from txlog.core.reading._small_files import SMALL_FILE_BYTES
 from txlog.core.store import TableFiles
 from txlog.errors import InvalidInputError, TxlogError
 
@@ -40,7 +42,6 @@ Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
 _FOOTERS_AT_ONCE = 8
 _FRAGMENT_BYTES = 64 << 20
 _FRAGMENTS_MAX = 256  # for each file
-_SMALL_BYTES = 128 << 10
 _SMALL_FILES_MIN = 8  # fewer of them cost little, and leave a scan of large files to Arrow alone
 _FEW_ROWS = 8_192
 _COLUMN_BY_NUMBER = "FieldPath("
@@ -221,19 +222,25 @@ class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
 
         Arrow skips row groups by the columns of the filter, and later by those in ``skipped_by``.
         """
-        selection = self._selection
+        selection = replace(self._selection, fields=self._fields(needed))
         filtered = self._filtered(filter)
+        found = _ScannedFiles([], [], [])
         with TxlogError.located(selection.uri, selection.version):
-            guarantees = Guarantees(selection.schema, selection.partition_columns, filtered).of(self._files)
-            tasks = ScanPlan(replace(selection, fields=self._fields(needed)), self._files).tasks()
+            files = self._files
+            if is_scan and filter is None:  # then nothing has to be known of files that Arrow does not read
+                is_small = files["size"].to_numpy() <= SMALL_FILE_BYTES
+                if is_small.sum() >= _SMALL_FILES_MIN:
+                    found.tasks.extend(ScanPlan(selection, files.filter(from_flags(is_small))).tasks())
+                    files = files.filter(from_flags(~is_small))
+            guarantees = Guarantees(selection.schema, selection.partition_columns, filtered).of(files)
+            tasks = ScanPlan(selection, files).tasks()
             made = [self._fragment(task, known) for task, known in zip(tasks, guarantees, strict=True)]
         by_path = {fragment.path: task for fragment, task in made}
         kept = [*self._of_arrow([fragment for fragment, _ in made]).get_fragments(filter=filter)]
-        small = {each.path for each in kept if by_path[each.path].size_bytes <= _SMALL_BYTES}
+        small = {each.path for each in kept if by_path[each.path].size_bytes <= SMALL_FILE_BYTES}
         by_task = small if is_scan and len(small) >= _SMALL_FILES_MIN else set()
         judged = [(each, by_path[each.path]) for each in kept if each.path not in by_task]
         are_plain = self._are_plain(judged, needed, skipped_by or filtered)
-        found = _ScannedFiles([], [], [])
         for fragment in kept:
             if fragment.path not in by_task and next(are_plain):
                 found.fragments.append(fragment)

@@ -68,14 +68,14 @@ class ScanPlan(msgspec.Struct, frozen=True):
 def batches_of(
     store: TableFiles, reader: TaskReader, tasks: Iterable[ScanTask], wants_all: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the tasks, in order; if each file costs requests, several are read at a time (see ``read_ahead``)."""
+    """The rows of the tasks, in order. If each file costs requests, several are read at a time (see ``read_ahead``);
+    else small files that follow each other are read together."""
     if not store.has_cheap_calls:
         from txlog.core.reading._read_ahead import read_ahead
 
         yield from read_ahead(reader, tasks, wants_all=wants_all)
         return
-    for task in tasks:
-        yield from reader.batches(task)
+    yield from reader.in_order(tasks, wants_all=wants_all)
 
 
 def select(

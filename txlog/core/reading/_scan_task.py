@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, without_views
-from txlog.core.format.arrow.parquet_rows import counted_batches, row_count, rows_by_group
+from txlog.core.format.arrow.parquet_rows import counted_batches, few_rows, row_count, rows_by_group
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
 from txlog.core.format.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
@@ -28,6 +28,7 @@ from txlog.core.predicates.terms.predicate import Predicate
 from txlog.core.reading._deletion_vectors import DeletionVectorReader
 from txlog.core.reading._footers import why_missing
 from txlog.core.reading._parquet_columns import ParquetColumns
+from txlog.core.reading._small_files import FILES_AT_ONCE, in_runs
 from txlog.core.store import TableFiles
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from txlog.core.predicates.skipping import RowGroupPruner
 
 BATCH_ROWS = 131_072
+
+_TOGETHER_BYTES = 16 << 20
+"""What a small file may take in memory where several are read together."""
 
 SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
 
@@ -60,6 +64,9 @@ COLUMN_BYTES = 256
 
 _VALUE_BYTES = 8
 """What a value takes in memory: some columns are not in the file, or the same for all its rows."""
+
+_FAULTS = TxlogError, pa.ArrowException, OSError, ValueError, MemoryError
+"""What a file of several can raise, before it is read alone, which names it."""
 
 _FILE_TYPE = pa.dictionary(pa.int32(), pa.string())
 
@@ -152,6 +159,7 @@ class _StoredRows(msgspec.Struct, frozen=True, eq=False):
     columns: ParquetColumns
     batches: Sequence[pa.RecordBatch]
     num_rows: int
+    size_bytes: int
 
 
 class TaskReader:
@@ -219,13 +227,50 @@ class TaskReader:
             if stored is None:
                 break
             found.append(stored)
-            left_bytes -= sum(batch.nbytes + COLUMN_BYTES * batch.num_columns for batch in stored.batches)
+            left_bytes -= stored.size_bytes + COLUMN_BYTES * sum(batch.num_columns for batch in stored.batches)
             if left_bytes < 0:
                 break
         return self._joined(found) if found else None, [each.num_rows for each in found]
 
+    def in_order(self, tasks: Iterable[ScanTask], *, wants_all: bool) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of tasks, one file after the other; small files that follow each other are decoded together.
+
+        Unless the caller ``wants_all``, it begins with few files at once. Raises what `ScanTask.batches` raises.
+        """
+        if self._texts or self._selection.file_column is not None or self._selection.position_column is not None:
+            for task in tasks:
+                yield from self.batches(task)
+            return
+        for run in in_runs(tasks, FILES_AT_ONCE if wants_all else 1, self._batch_rows):
+            yield from self.batches(run[0]) if len(run) == 1 else self._together(run)
+
+    def _together(self, tasks: Sequence[ScanTask]) -> Iterator[pa.RecordBatch]:
+        """The rows of several small files, in order: those with equal columns are converted and filtered at once."""
+        try:
+            found = [self._stored(task, _TOGETHER_BYTES) for task in tasks]
+            batches = [] if None in found else [*self._live(found)]  # type: ignore[arg-type]
+        except _FAULTS:
+            found = [None]
+        if None in found:
+            for task in tasks:  # it names the file, or reads a large one in pieces
+                yield from self.batches(task)
+            return
+        yield from batches
+
+    def _live(self, stored: Sequence[_StoredRows]) -> Iterator[pa.RecordBatch]:
+        """The live rows of several files that the predicate keeps."""
+        names = [each.name for each in self._selection.fields]
+        for _, some in itertools.groupby(stored, key=lambda each: id(each.columns)):
+            batch = self._of_alike([*some], self._needed, is_live=True)
+            if self._filter is not None:
+                batch = batch.filter(self._kept(self._filter, batch))
+            if batch.num_rows:
+                columns = batch.select(names).columns
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch.select([])
+
     def _stored(self, task: ScanTask, bytes_max: int) -> _StoredRows | None:
-        batches = []
+        batches: Sequence[pa.RecordBatch] = ()
+        size_bytes = 0
         with (
             self._explained(task),
             self._store.files.open(task.path) as source,
@@ -235,31 +280,39 @@ class TaskReader:
             if rows * _VALUE_BYTES * len(self._needed) > bytes_max:
                 return None
             columns = self._columns_of(parquet.schema_arrow)
-            if not columns.names:
-                return _StoredRows(task, columns, (), rows)
-            for _, batch in counted_batches(parquet, columns.names, self._batch_rows, use_threads=False):
-                bytes_max -= batch.nbytes
-                if bytes_max < 0:
-                    return None
-                batches.append(batch)
-        return _StoredRows(task, columns, batches, rows)
+            few = few_rows(parquet, columns.names, rows) if columns.names else None
+            if few is not None:
+                batches, size_bytes = few.to_batches(), few.get_total_buffer_size()  # nbytes takes as long as decoding
+            elif columns.names:
+                batches = []
+                for _, batch in counted_batches(parquet, columns.names, self._batch_rows, use_threads=False):
+                    size_bytes += batch.nbytes
+                    if size_bytes > bytes_max:
+                        return None
+                    batches.append(batch)
+        return _StoredRows(task, columns, batches, rows, size_bytes) if size_bytes <= bytes_max else None
 
     def _joined(self, stored: Sequence[_StoredRows]) -> pa.RecordBatch:
         """The requested columns of the rows of several files."""
         try:
+            fields = self._selection.fields
             parts = [
-                self._of_alike([*some]) for _, some in itertools.groupby(stored, key=lambda each: id(each.columns))
+                self._of_alike([*some], fields)
+                for _, some in itertools.groupby(stored, key=lambda each: id(each.columns))
             ]
             return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-        except (TxlogError, pa.ArrowException, OSError, ValueError, MemoryError):
+        except _FAULTS:
             for each in stored:
                 with self._explained(each.task):  # it names the file
-                    self._of_alike([each])
+                    self._of_alike([each], fields)
             raise
 
-    def _of_alike(self, stored: Sequence[_StoredRows]) -> pa.RecordBatch:
-        """The same of files with equal columns, which are converted together."""
-        columns, fields = stored[0].columns, self._selection.fields
+    def _of_alike(
+        self, stored: Sequence[_StoredRows], fields: Sequence[Field], *, is_live: bool = False
+    ) -> pa.RecordBatch:
+        """These columns of files with equal columns, which are converted together; with ``is_live``, without dead
+        rows."""
+        columns = stored[0].columns
         counts = [each.num_rows for each in stored]
         if not any(counts):  # files without a row group give no batch
             nothing = [pa.nulls(0, self._schema.field(each.name).type) for each in fields]
@@ -271,6 +324,10 @@ class TaskReader:
         plain = without_views(rows.schema)
         if plain != rows.schema:
             rows = rows.cast(plain)
+        if is_live and (chosen := self._chosen_of(stored)) is not None:
+            rows = _of(rows, chosen)
+            starts = np.cumsum([0, *counts])
+            counts = np.diff(np.searchsorted(chosen, starts)).tolist()
         constants = {each.name for each in self._constants}
         arrays = [
             _repeated(each, [file.task.partition_values for file in stored], counts)
@@ -279,6 +336,15 @@ class TaskReader:
             for each in fields
         ]
         return pa.RecordBatch.from_arrays(arrays, names=[each.name for each in fields]) if fields else rows
+
+    def _chosen_of(self, stored: Sequence[_StoredRows]) -> NDArray[np.int64] | None:
+        """The numbers of the live rows among those of several files; None if all are."""
+        dead, start = [], 0
+        for each in stored:
+            if each.task.deletion_vector is not None:
+                dead.append(self._vectors.dead_rows(each.task.deletion_vector, each.num_rows) + np.uint64(start))
+            start += each.num_rows
+        return _chosen(start, np.concatenate(dead), 0, None) if dead else None
 
     def _matching(
         self, task: ScanTask, at: NDArray[np.int64] | None = None, *, is_numbered: bool

@@ -52,9 +52,7 @@ class ReadTask(msgspec.Struct, frozen=True):
             CorruptLogError: A data file or deletion vector is damaged.
             StorageError: The store failed.
         """
-        reader = TaskReader(self.store.files, self.selection)
-        for task in self.tasks:
-            yield from reader.batches(task)
+        yield from TaskReader(self.store.files, self.selection).in_order(self.tasks, wants_all=True)
 
     def to_arrow(self) -> pa.Table:
         """Its rows as one Arrow table.

@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+_FEW_ROWS = 8_192
+
 
 def row_count(metadata: Any) -> int:
     """The rows of a file: those of its row groups. Some writers leave the footer's own number at 0."""
@@ -37,6 +39,18 @@ def check_chunks(metadata: Any) -> None:
             values = group.column(leaf).num_values
             if values != rows:
                 raise _short(schema.column(leaf).path, values, number, rows)
+
+
+def few_rows(parquet: Any, names: Sequence[str], rows: int) -> pa.Table | None:
+    """All ``rows`` of a file of which the footer counts only a few; None if they are more, or not there: then
+    `counted_batches` says what is wrong."""
+    if rows > _FEW_ROWS:
+        return None
+    try:
+        found = parquet.read(names, use_threads=False)
+    except pa.ArrowInvalid:
+        return None
+    return found if found.num_rows == rows else None
 
 
 def counted_batches(

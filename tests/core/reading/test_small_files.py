@@ -1,0 +1,179 @@
+"""Small files are read together: whatever is in them, the rows are those that each file has alone, in order."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from msgspec.structs import replace
+
+import txlog
+from tests.parquet_bytes import short_chunk
+from txlog.core.predicates import bind_predicate
+from txlog.core.reading._scan_plan import ScanPlan, select
+from txlog.core.store import open_store
+from txlog.core.versions.files import DeltaLog
+
+UTC = dt.timezone.utc
+VALUES: dict[str, list[Any]] = {
+    "boolean": [True, False],
+    "tinyint": [-128, 127, 0],
+    "smallint": [-(2**15), 2**15 - 1],
+    "int": [-(2**31), 2**31 - 1, 0],
+    "bigint": [-(2**63), 2**63 - 1, 1],
+    "float": [0.0, -0.0, float("nan"), float("inf"), 1.5],
+    "double": [0.0, float("nan"), -float("inf"), 5e-324],
+    "string": ["", "a", "ä\x00b", "x" * 3000],
+    "binary": [b"", b"\xff\x00"],
+    "date": [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1970, 1, 1)],
+    "timestamp": [dt.datetime(1, 1, 1, tzinfo=UTC), dt.datetime(2026, 11, 20, 1, 2, 3, 4, tzinfo=UTC)],
+    "timestamp_ntz": [dt.datetime(1582, 10, 4), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)],
+    "decimal(9, 2)": [decimal.Decimal("-9999999.99"), decimal.Decimal("0.01")],
+    "decimal(38, 10)": [decimal.Decimal("-9999999999999999999999999999.9999999999")],
+    "array<int>": [[], [1, None, 3]],
+    "map<string, bigint>": [[], [("a", 1), ("b", None)]],
+    "struct<a: int, b: string>": [{"a": 1, "b": None}, {"a": None, "b": "x"}],
+}
+CONDITIONS = ("n % 3 = 0", "part = 'b'", "n > 1000000", "c3 is null or n < 20", "c7 = 'a'")
+
+
+def table_of_all_types(folder: Path, seed: int) -> txlog.Table:
+    """Small files, some with dead rows, an earlier schema, mapped names, narrower types, or another encoding."""
+    draw, number = random.Random(seed), itertools.count()
+    kinds = {f"c{at}": kind for at, kind in enumerate(VALUES)}
+    columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    table = txlog.Table.create(
+        folder,
+        f"n int, part string, {columns}",
+        partition_by=draw.choice([[], ["part"]]),
+        properties={"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"},
+        column_mapping=draw.choice([None, "name"]),
+    )
+
+    def append_some() -> None:
+        count = draw.randint(1, 9)
+        rows: dict[str, list[Any]] = {"n": [next(number) for _ in range(count)]}
+        rows["part"] = draw.choices(["a", "b", None], k=count)
+        for name, kind in kinds.items():
+            rows[name] = [None if draw.random() < 0.3 else draw.choice(VALUES[kind]) for _ in range(count)]
+        schema = table.to_arrow().schema
+        settings = draw.choice([{}, {"parquet.enable.dictionary": "false"}, {"parquet.compression": "zstd"}])
+        table.append(
+            pa.table({each.name: pa.array(rows[each.name], each.type) for each in schema}, schema), parquet=settings
+        )
+
+    for _ in range(3):
+        append_some()
+    table.delete(f"n % 4 = {draw.randrange(4)}")
+    table.add_columns("late string")
+    table.alter_column("n", type="bigint")
+    kinds["late"] = "string"
+    for _ in range(3):
+        append_some()
+    return table
+
+
+def plan_of(
+    table: txlog.Table, columns: list[str] | None = None, where: str | None = None
+) -> tuple[ScanPlan, DeltaLog]:
+    log = DeltaLog(open_store(table.uri))
+    state = log.newest_state()
+    predicate = None if where is None else bind_predicate(where, state.schema)
+    return ScanPlan(select(table.uri, state, columns, predicate), log.files(state)), log
+
+
+COLUMNS = (None, [], ["part"], ["c16", "n"])
+
+
+def check_together(table: txlog.Table, conditions: Sequence[str | None], columns: Sequence[list[str] | None]) -> None:
+    for where, chosen in itertools.product(conditions, columns):
+        plan, log = plan_of(table, chosen, where)
+        schema = plan.selection.arrow_schema()
+        alone = [batch for task in plan.tasks() for batch in task.batches(log.store)]
+        for wants_all in (True, False):
+            found = [*plan.batches(log.store, wants_all=wants_all)]
+            assert sum(each.num_rows for each in found) == sum(each.num_rows for each in alone), (where, chosen)
+            if chosen != []:
+                assert all(each.schema.equals(schema, check_metadata=True) for each in found)
+                assert repr(pa.Table.from_batches(found, schema).to_pylist()) == repr(
+                    pa.Table.from_batches(alone, schema).to_pylist()
+                ), (where, chosen)
+
+
+def test_small_files_read_together_have_the_rows_that_each_has_alone(tmp_path: Path) -> None:
+    check_together(table_of_all_types(tmp_path, 0), (None, CONDITIONS[0]), (None,))
+
+
+@pytest.mark.hunt(part="properties")
+@pytest.mark.parametrize("seed", range(1, 40))
+def test_many_more_small_files_read_together_have_the_rows_that_each_has_alone(seed: int, tmp_path: Path) -> None:
+    check_together(table_of_all_types(tmp_path, seed), (None, *CONDITIONS), COLUMNS)
+
+
+def spoil_chunk(path: Path) -> None:
+    path.write_bytes(short_chunk(path.read_bytes(), 0))
+
+
+def spoil_rows(path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2, 3]}), path)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+@pytest.mark.parametrize("spoil", [spoil_chunk, spoil_rows, cut, Path.unlink])
+def test_a_bad_file_among_small_ones_is_named(
+    spoil: Callable[[Path], None], make_table: Callable[..., txlog.Table]
+) -> None:
+    table = make_table(schema=pa.schema([("id", pa.int64())]))
+    for id in range(4):
+        table.append(pa.table({"id": [id]}))
+    path = table.files()["path"][2].as_py()
+    spoil(Path(table.uri, path))
+    for read in (table.to_arrow, lambda: [task.to_arrow() for task in table.scan_tasks()]):
+        with pytest.raises(txlog.TxlogError) as raised:
+            read()
+        assert path in str(raised.value)
+
+
+def test_a_condition_that_fails_for_a_row_fails_although_files_are_read_together(
+    make_table: Callable[..., txlog.Table],
+) -> None:
+    table = make_table(schema=pa.schema([("id", pa.int64())]))
+    for id in (1, 0, 2):
+        table.append(pa.table({"id": [id]}))
+    with pytest.raises(txlog.InvalidInputError, match="zero"):
+        table.to_arrow(where="2 / id > 1")
+    assert table.to_arrow(where="try_divide(2, id) > 1")["id"].to_pylist() == [1]
+
+
+def test_reading_all_small_files_opens_each_once_and_their_rows_come_in_one_batch(
+    make_table: Callable[..., txlog.Table],
+) -> None:
+    table = make_table(schema=pa.schema([("id", pa.int64())]))
+    for id in range(9):
+        table.append(pa.table({"id": [id]}))
+    plan, log = plan_of(table)
+    opened: list[str] = []
+
+    class Files:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(log.store.files, name)
+
+        def open(self, path: str) -> Any:
+            opened.append(path)
+            return log.store.files.open(path)
+
+    store = replace(log.store, files=Files())
+    (batch,) = plan.batches(store, wants_all=True)
+    assert sorted(batch["id"].to_pylist()) == [*range(9)]
+    assert len(opened) == len({*opened}) == 9
