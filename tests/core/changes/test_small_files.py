@@ -78,19 +78,27 @@ CHANGES: dict[str, tuple[Callable[[txlog.Table], Any], Callable[[list[Row]], lis
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
-    ("properties", "joined"),
+    ("properties", "joined", "held"),
     [
-        ({}, 200),
-        (VECTORS, 200),
-        ({"delta.enableChangeDataFeed": "true"}, None),
-        ({"delta.enableRowTracking": "true"}, None),
+        ({}, 200, None),
+        ({}, 200, 0),
+        (VECTORS, 200, None),
+        ({"delta.enableChangeDataFeed": "true"}, None, None),
+        ({"delta.enableRowTracking": "true"}, None, None),
     ],
-    ids=["copies", "vectors", "feed", "row ids"],
+    ids=["copies", "copies of files that are read again", "vectors", "feed", "row ids"],
 )
 def test_a_change_of_many_small_files_is_that_of_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, properties: dict[str, str], joined: int | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    properties: dict[str, str],
+    joined: int | None,
+    held: int | None,
 ) -> None:
     table, rows = made(tmp_path / "t", properties)
+    if held is not None:
+        monkeypatch.setattr(small_files, "HELD_BYTES", held)
     if joined is not None:
         monkeypatch.setattr(scan_task, "COLUMN_BYTES", 1)
         monkeypatch.setattr(small_files, "JOINED_BYTES", joined)
@@ -157,6 +165,24 @@ def test_files_without_a_row_of_other_writers_are_read_with_the_others(
 def test_the_copies_of_small_files_are_one_file_for_each_partition(tmp_path: Path) -> None:
     table, _ = made(tmp_path, {})
     assert table.update({"v": 7}, "v = 2").metrics.files == 2
+
+
+def test_small_files_for_which_memory_has_no_room_are_read_together_for_their_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = made(tmp_path, {})
+    monkeypatch.setattr(small_files, "HELD_BYTES", 0)
+    together: list[int] = []
+    read = scan_task.TaskReader.whole
+
+    def noted(reader: scan_task.TaskReader, *arguments: Any) -> Any:
+        found = read(reader, *arguments)
+        together.append(len(found[1]))
+        return found
+
+    monkeypatch.setattr(scan_task.TaskReader, "whole", noted)
+    table.delete("v = 2")
+    assert together == [6, 6], "for the condition, and for the copies"
 
 
 def test_a_file_whose_rows_take_much_memory_is_read_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,10 @@ class FileRows:
         """At least these columns of all rows of small files, dead ones included. Not for several threads."""
         return self._small.joined(adds, fields, self.reader, holds=self.expects_changes)
 
+    def joined_again(self, adds: Sequence[AddFile]) -> Iterator[JoinedFiles]:
+        """All columns of all rows of small files, dead ones included, which do not stay in memory."""
+        return self._small.joined(adds, self.fields, self.reader, holds=False)
+
     def held(self, add: AddFile, names: Iterable[str]) -> HeldFile | None:
         """All rows of a small file that was `joined`, with at least these columns; None if they are not in memory."""
         found = self._small.held.get(add.file_id)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from txlog.core import ambient
 from txlog.core.changes.tasks._file_rows import FileRows, RowsAt
 from txlog.core.changes.tasks._operation import Images, MatchedFile, MatchedRows, RowOperation
-from txlog.core.changes.tasks._small_files import HeldFile
+from txlog.core.changes.tasks._small_files import HELD_FILE_BYTES, HeldFile
 from txlog.core.changes.tasks._spliced_copies import SplicedCopies
 from txlog.core.changes.tasks._tombstone_files import tombstone_adds
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
@@ -486,15 +486,30 @@ class FileRewriter:
         """The rows of the copies of these files."""
         held, others = self._in_memory([(each, each.replaced) for each in group], self._rows.fields)
         for joined, some in held:
-            is_left = np.zeros(joined.num_rows, dtype=bool)
-            for held_file in some:
-                held_file.mark_left(is_left)
-            if is_left.any():
-                yield joined.select(self._schema.names).filter(from_flags(is_left))
-            if self._operation.makes_images:
-                yield from self._images_together(joined, some)
-        for each, _ in others:
+            yield from self._left_together(joined, some)
+        alone = [each for each, _ in others]
+        small = [each for each in alone if each.add.size <= HELD_FILE_BYTES] if self._rows.ids is None else []
+        if len(small) > 1:
+            alone = [each for each in alone if each.add.size > HELD_FILE_BYTES]
+            left = iter(small)
+            for found in self._rows.joined_again([each.add for each in small]):
+                files = list(itertools.islice(left, len(found.adds)))
+                if found.rows is None:
+                    alone += files
+                else:
+                    yield from self._left_together(found.rows, _in_batch(found.rows, files, found.counts))
+        for each in alone:
             yield from self._left(each)
+
+    def _left_together(self, joined: pa.RecordBatch, some: Sequence[_RowsInMemory]) -> Iterator[pa.RecordBatch]:
+        """The rows of the copies of files whose rows are in a batch."""
+        is_left = np.zeros(joined.num_rows, dtype=bool)
+        for each in some:
+            each.mark_left(is_left)
+        if is_left.any():
+            yield joined.select(self._schema.names).filter(from_flags(is_left))
+        if self._operation.makes_images:
+            yield from self._images_together(joined, some)
 
     def _left(self, each: MatchedFile) -> Iterator[pa.RecordBatch]:
         """The rows of a copy. A small file is read once."""
@@ -612,6 +627,15 @@ def _few_at_once(
         some.append(each)
     if some:
         yield some
+
+
+def _in_batch(rows: pa.RecordBatch, files: Sequence[MatchedFile], counts: NDArray[np.int64]) -> list[_RowsInMemory]:
+    """Files whose rows are in a batch, one file after the other, with their replaced rows."""
+    firsts = (np.cumsum(counts) - counts).tolist()
+    return [
+        _RowsInMemory(each, each.replaced, HeldFile(rows, first, count))
+        for each, first, count in zip(files, firsts, counts.tolist(), strict=True)
+    ]
 
 
 def _are_small(touched: Sequence[MatchedFile]) -> bool:
