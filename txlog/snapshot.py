@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from txlog.core import ambient
 from txlog.core.format.actions import Protocol
-from txlog.core.format.arrow.arrays import numbers_of
 from txlog.core.format.schema import Struct, to_arrow, type_name
 from txlog.core.util import cached_property, explains_calls, no_attribute, whole_number
 from txlog.core.versions.decisions.state import TableState
@@ -235,6 +234,8 @@ class Readable:
     @property
     def size_bytes(self) -> int:
         """The total size of the live data files in bytes; loads the list of them."""
+        from txlog.core.format.arrow.arrays import numbers_of
+
         return sum(int(numbers_of(sizes).sum()) for sizes in self._told().files.column("size").chunks)
 
     def files(

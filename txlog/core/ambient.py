@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import random  # noqa: TID251
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +83,8 @@ class Ambient:
         time.sleep(seconds)  # noqa: TID251
 
     def uniform(self, low: float, high: float) -> float:
+        import random  # noqa: TID251  an append without a lost race draws no number
+
         return random.uniform(low, high)
 
     def uuid4(self) -> str:

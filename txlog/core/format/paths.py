@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from typing import TypeVar
-from urllib.parse import quote, unquote, unquote_to_bytes
 
 import msgspec
 import pyarrow as pa
@@ -75,12 +74,16 @@ def is_hidden(path: str, partition_columns: Collection[str] = ()) -> bool:
 def _is_of_the_table(segment: str, partition_columns: Collection[str]) -> bool:
     if segment.startswith(("_change_data", "_delta_index")):
         return True
+    from urllib.parse import unquote
+
     column, equals, _ = segment.partition("=")
     return bool(equals) and unquote(column) in partition_columns
 
 
 def hidden_columns(path: str) -> set[str]:
     """The names ``_x`` of the folders ``_x=...`` above a file, which is hidden unless they are partition columns."""
+    from urllib.parse import unquote
+
     folders = (segment.partition("=") for segment in path.split("/")[:-1] if segment[:1] in ("_", "."))
     return {unquote(name) for name, equals, _ in folders if equals}
 
@@ -134,6 +137,8 @@ def encode_path(path: str) -> str:
     """The URI text of a path relative to the table, the form of ``add.path``, escaped as Java and Spark escape it."""
     if _PLAIN_PATH.fullmatch(path) or _NEEDS_NO_ESCAPE.fullmatch(path):
         return path
+    from urllib.parse import quote  # a plain path needs none of its modules
+
     first, slash, rest = _NEEDS_ESCAPE.sub(lambda found: quote(found[0], safe=""), path).partition("/")
     return f"{first.replace(':', '%3A')}{slash}{rest}"
 
@@ -148,6 +153,8 @@ def _hive_escape(text: str) -> str:
     escaped = text.translate(_HIVE_ESCAPED)
     if escaped.isascii():
         return escaped
+    from urllib.parse import quote
+
     # No engine has a letter to write in another way: deltalake escapes those beyond ASCII, and compares paths as texts.
     return "".join(letter if letter.isascii() else quote(letter, safe="") for letter in escaped)
 
@@ -290,6 +297,8 @@ def _unescape(uri_text: str, part: str) -> str:
         return part
     if _BAD_ESCAPE.search(part):
         raise _bad_path(uri_text, "it has a '%' that starts no escape")
+    from urllib.parse import unquote_to_bytes
+
     try:
         return unquote_to_bytes(part).decode()
     except ValueError:

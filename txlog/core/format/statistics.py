@@ -19,7 +19,6 @@ import orjson
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.arrow.arrays import visible_member
 from txlog.core.format.column_mapping import physical_schema
 from txlog.core.format.properties import TableProperties
 from txlog.core.format.schema import (
@@ -164,8 +163,8 @@ class FileStatistics:
             return
         names = {*data.schema.names}
         for path, seen in (*self._floats.items(), *self._nulls.items()):
-            for column in _chunks(data, path[0]) if path[0] in names else ():
-                seen.look(visible_member(column, path[1:]))
+            for column in _chunks(data, path) if path[0] in names else ():
+                seen.look(column)
 
     @property
     def floats(self) -> Iterable[ColumnPath]:
@@ -284,9 +283,14 @@ def _values(column: pa.Array) -> np.ndarray[Any, Any]:
     return values
 
 
-def _chunks(data: pa.RecordBatch | pa.Table, name: str) -> list[pa.Array]:
-    column = data.column(name)
-    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+def _chunks(data: pa.RecordBatch | pa.Table, path: ColumnPath) -> list[pa.Array]:
+    column = data.column(path[0])
+    chunks = list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+    if len(path) == 1:
+        return chunks
+    from txlog.core.format.arrow.arrays import visible_member
+
+    return [visible_member(chunk, path[1:]) for chunk in chunks]
 
 
 # --- the footer ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import txlog.core.format.arrow.python_values  # noqa: F401  has pyarrow import pandas
 from txlog.core.changes.tasks import LISTED, Folders, listed_batch, without_hidden, without_markers
 from txlog.core.format.actions import AddCDCFile, RemoveFile
-from txlog.core.format.arrow.arrays import array_of, cut_by_text, flags_of, from_flags, small_offsets
+from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, small_offsets
+from txlog.core.format.arrow.text import cut_by_text
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.deletion_vector import vector_path
 from txlog.core.format.paths import DataPath, path_below, resolve_data_path

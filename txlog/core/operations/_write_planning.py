@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from txlog.core import ambient
 from txlog.core.format.actions import Metadata, Protocol
 from txlog.core.format.features import stores_partition_columns
-from txlog.core.format.partition_values import partitioning_text
 from txlog.core.format.properties import means_same, stored, validate
 from txlog.core.format.schema import Struct, fold_name, from_arrow
 from txlog.core.operations._write_options import WriteOptions, check_options
@@ -288,6 +287,8 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
         return
     asked = [fold_name(name) for name in options.partition_by]
     if asked != [fold_name(name) for name in state.partition_columns]:
+        from txlog.core.format.partition_values import partitioning_text
+
         raise InvalidInputError(
             f"the table is {partitioning_text(state.partition_columns)}, and {argument('partition_by')} asks for one"
             f" that is {partitioning_text(options.partition_by)}: leave {argument('partition_by')} out, a table keeps"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from txlog.core.store._local_store import local_table_store
 from txlog.core.store._table_store import TableStore
@@ -95,6 +94,8 @@ def _from_home(path: str) -> str:
 
 
 def _local_path(uri: str) -> str:
+    from urllib.parse import unquote
+
     from txlog.core.store._locations import split_uri
 
     parts = split_uri(uri)

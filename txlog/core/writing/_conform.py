@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.arrow.arrays import absent
 from txlog.core.format.schema import DataType, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.core.writing._convert import BadRow, ColumnMismatch, Convert, conversion, match_fields, required
 from txlog.core.writing._input import DataStream
@@ -119,7 +118,12 @@ class Conformer:
 
     @staticmethod
     def _column(batch: pa.RecordBatch, field: pa.Field, at: int | None, convert: Convert | None) -> pa.Array:
-        column = absent(batch.num_rows, field.type) if at is None else batch.column(at)
+        if at is None:
+            from txlog.core.format.arrow.arrays import absent
+
+            column = absent(batch.num_rows, field.type)
+        else:
+            column = batch.column(at)
         if convert is not None:
             column = convert(column)
         return column if field.nullable else required(column, field.name)
@@ -152,6 +156,8 @@ def _idle_as_null(target: DataType | None, values: pa.Array) -> pa.Array:
     if target is None or _fits(target, values.type):
         return values
     if values.null_count == len(values) > 0:
+        from txlog.core.format.arrow.arrays import absent
+
         return absent(len(values), type_to_arrow(target, ""))
     if not isinstance(target, Struct) or not pa.types.is_struct(values.type):
         return values

@@ -15,14 +15,6 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import (
-    LIST_TYPES,
-    absent,
-    as_list_of_entries,
-    offsets_and_mask,
-    small_offsets,
-    without_null_marks,
-)
 from txlog.core.format.schema import (
     BINARY,
     BOOLEAN,
@@ -90,6 +82,8 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[C
         return _from_bool8
     unwrapped, unwrap = _unwrapped(source)
     if pa.types.is_null(unwrapped):
+        from txlog.core.format.arrow.arrays import absent
+
         arrow = type_to_arrow(target, column)
         return _chain(unwrap, lambda array: absent(len(array), arrow))
     match target:
@@ -166,6 +160,8 @@ def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa
     """
     if not array.null_count:
         return array
+    from txlog.core.format.arrow.arrays import without_null_marks
+
     first = _first_missing(array, parent)
     if first >= 0:
         raise BadRow(column, first, "is null, but the table's column is NOT NULL")
@@ -179,6 +175,8 @@ def read_as_required(array: pa.Array, parent: pa.Array) -> pa.Array:
     """
     if not array.null_count or _first_missing(array, parent) >= 0:
         return array
+    from txlog.core.format.arrow.arrays import without_null_marks
+
     return without_null_marks(array)
 
 
@@ -263,6 +261,8 @@ def _leaf_conversion(
     if isinstance(target, Decimal):
         return _chain(_checked_cast(_plain_cast(arrow), column, arrow), _within_digits(target, column))
     if pa.types.is_large_string(source) or pa.types.is_large_binary(source):
+        from txlog.core.format.arrow.arrays import small_offsets
+
         return _checked_cast(lambda array: small_offsets(array).cast(arrow), column, arrow)
     return _checked_cast(_plain_cast(arrow), column, arrow)
 
@@ -384,6 +384,8 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
     if not pa.types.is_struct(source):
         found.append(_mismatch(target, source, column))
         return None
+    from txlog.core.format.arrow.arrays import absent
+
     arrow = type_to_arrow(target, column)
     positions = match_fields(target.fields, list(source), f"{column}.", found)
     members = [
@@ -410,6 +412,8 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
 
 
 def _list_conversion(target: Array, source: pa.DataType, column: str, found: list[ColumnMismatch]) -> Convert | None:
+    from txlog.core.format.arrow.arrays import LIST_TYPES, offsets_and_mask
+
     if not isinstance(source, LIST_TYPES):
         found.append(_mismatch(target, source, column))
         return None
@@ -436,6 +440,8 @@ def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[C
     if entry is None:
         found.append(_mismatch(target, source, column))
         return None
+    from txlog.core.format.arrow.arrays import as_list_of_entries, offsets_and_mask
+
     arrow = type_to_arrow(target, column)
     key_column, value_column = f"{column}.key", f"{column}.value"
     keys_inner = conversion(target.key, entry[0].type, key_column, found)
@@ -462,6 +468,8 @@ def _map_entry(source: pa.DataType) -> tuple[pa.Field, pa.Field] | None:
     """Key and value of a map, or of a list of (key, value) structs, which is what polars makes of maps."""
     if pa.types.is_map(source):
         return source.key_field, source.item_field
+    from txlog.core.format.arrow.arrays import LIST_TYPES
+
     if isinstance(source, LIST_TYPES) and pa.types.is_struct(source.value_type):
         members = list(source.value_type)
         if [member.name for member in members] == ["key", "value"]:

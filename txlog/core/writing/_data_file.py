@@ -18,7 +18,6 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from txlog.core.format.arrow.arrays import as_list_of_entries
 from txlog.core.format.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.core.store import FileStore, OutputFile
 from txlog.core.util import cached_property
@@ -446,6 +445,8 @@ def _leaves(path: str, slices: list[pa.Array]) -> Iterator[tuple[str, list[pa.Ar
         for position, member in enumerate(kind):
             yield from _leaves(f"{path}.{member.name}", [values.field(position) for values in slices])
     elif pa.types.is_map(kind):
+        from txlog.core.format.arrow.arrays import as_list_of_entries
+
         entries = [as_list_of_entries(values).flatten() for values in slices]
         yield from _leaves(f"{path}.key_value.key", [values.field(0) for values in entries])
         yield from _leaves(f"{path}.key_value.value", [values.field(1) for values in entries])

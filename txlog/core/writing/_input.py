@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import cut_by_text, first_not_utf8
+from txlog.core.format.arrow.text import cut_by_text, first_not_utf8
 from txlog.core.util import described, pattern, type_name_of
 from txlog.errors import InvalidInputError
 

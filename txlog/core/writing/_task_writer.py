@@ -26,9 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from txlog.core.format.arrow.arrays import from_numbers, numbers_or
 from txlog.core.format.column_mapping import file_schema, is_mapped
-from txlog.core.format.partition_values import encode_array
 from txlog.core.format.paths import partition_directory
 from txlog.core.format.properties import BRANCH, TableProperties
 from txlog.core.format.schema import Decimal, Field, Primitive, Struct, type_name
@@ -543,6 +541,8 @@ class Router:
         if len(present) == 1:
             yield self._checked(keys[present[0]]), rows
             return
+        from txlog.core.format.arrow.arrays import from_numbers
+
         rows = rows.take(from_numbers(np.argsort(codes, kind="stable")))
         nothing = rows.slice(0, 0)
         ends, counts = np.cumsum(counts).tolist(), counts.tolist()
@@ -576,6 +576,9 @@ class Router:
 def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | None]]:
     """A code for each row of one column, and the text of each code. The last code means null."""
     by_value = values.dictionary_encode()
+    from txlog.core.format.arrow.arrays import numbers_or
+    from txlog.core.format.partition_values import encode_array
+
     # Different values can share a text: "" and null.
     by_text = encode_array(by_value.dictionary, field.type, column=field.name).dictionary_encode()
     null_code = len(by_text.dictionary)

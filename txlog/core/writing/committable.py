@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from txlog.core.format.actions import AddCDCFile, AddFile
-from txlog.core.format.partition_values import problem_of
 from txlog.core.format.paths import encode_path, resolve_data_path
 from txlog.core.format.schema import Field
 from txlog.core.format.statistics import statistics_problem
@@ -373,6 +372,10 @@ def _problem(file: PendingFile | KeyFile, partition_fields: Mapping[str, Field])
         return None
     if (problem := statistics_problem(file.stats)) is not None:
         return problem
+    if not partition_fields and not file.partition_values:
+        return None
+    from txlog.core.format.partition_values import problem_of
+
     return problem_of(file.partition_values, partition_fields)
 
 

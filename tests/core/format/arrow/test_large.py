@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.core.format.arrow import arrays
-from txlog.core.format.arrow.arrays import are_among, coded, cut_by_text, joined_chunks, small_offsets
+from txlog.core.format.arrow.arrays import are_among, coded, joined_chunks, small_offsets
+from txlog.core.format.arrow.text import cut_by_text
 
 TEXTS = ["x" * 1_000, "y" * 10, None, "z" * 1_000] * 25
 FORMS = [

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.core.format.arrow.arrays import first_not_utf8
+from txlog.core.format.arrow.text import first_not_utf8
 
 BAD = b"\xe9t\xe9"
 
