@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv, json
 
-from txlog.core.format.arrow.text import first_not_utf8
 from txlog.core.format.arrow.old_calendar import old_calendar
 from txlog.core.format.arrow.parquet_rows import counted_batches, row_count
+from txlog.core.format.arrow.text import first_not_utf8
 from txlog.core.format.schema import fold_name, is_variant_struct
 from txlog.core.wording import advice, setting
 from txlog.errors import InvalidInputError, SchemaMismatchError

@@ -19,8 +19,8 @@ from txlog.core.changes.tasks._row_ids import RowIds
 from txlog.core.changes.tasks._small_files import HeldFile, JoinedFiles, SmallFiles
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.arrow.arrays import from_flags, from_numbers
-from txlog.core.format.arrow.text import PART_BYTES, cut_by_text
 from txlog.core.format.arrow.parquet_rows import row_count
+from txlog.core.format.arrow.text import PART_BYTES, cut_by_text
 from txlog.core.format.bitmaps import are_among
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.schema import Field, to_arrow
