@@ -73,6 +73,7 @@ def test_a_command_waits_for_as_many_requests_as_in_memory(server: Any, name: st
     for commit in range(FILES):
         table.append(rows_of(range(commit * FILE_ROWS, (commit + 1) * FILE_ROWS)))
         table._open_table.post_commit.drain()
+    table = opened(place)  # a handle that made all files knows them
     table.append(rows_of([100_000]))
     table._open_table.post_commit.drain()
     work = command.ready(table, lambda: opened(place))
