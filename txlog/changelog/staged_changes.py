@@ -36,7 +36,7 @@ from txlog.core.row_rules import KeyColumn, key_columns
 from txlog.core.versions import OpenTable, Steps
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import DataStream, TaskIdentity, UnsentFiles, WriteJob, write_task
-from txlog.core.writing.committable import Committable, PendingFile
+from txlog.core.writing.committable import Committable, KeyFile, PendingFile
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 
@@ -116,6 +116,17 @@ def _open_changes(
     """The changes whose result depends on the table's row: retractions of rows that tasks do not know."""
     in_order = sorted(committables, key=lambda each: each.task_id)
     files = [(each.task_id, file) for each in in_order for file in each.keys if file.is_open]
+    keys = staged.index.keys
+    if not files:
+        return state.derived(
+            ("no open changes", *[key.path for key in keys]), lambda: _opened(open_table, state, [], staged)
+        )
+    return _opened(open_table, state, files, staged)
+
+
+def _opened(
+    open_table: OpenTable, state: TableState, files: Sequence[tuple[int, KeyFile]], staged: StagedKeys
+) -> KeyedRows:
     keys = staged.index.keys
 
     def counts(task_id: int, rows: pa.RecordBatch) -> NDArray[np.bool_]:

@@ -25,6 +25,7 @@ FILE_SIZE_MAX_BYTES = 64 << 20
 """A file of vectors ends before it grows beyond this: offsets are 32-bit integers."""
 
 _MAGIC = (1681511377).to_bytes(4, "little")
+_AROUND_BYTES = 8  # the size before a bitmap, and the checksum after it
 
 
 class PackedVectors(msgspec.Struct, frozen=True):
@@ -66,18 +67,20 @@ def pack_vectors(
 
     Each of ``vectors`` holds at least one position.
     """
-    body = bytearray((FILE_FORMAT_VERSION,))
+    parts, size_bytes = [bytes((FILE_FORMAT_VERSION,))], 1
     places: list[tuple[int, int, int]] = []
     for dead in vectors:
         bitmap = bitmap_bytes(dead)
-        block = len(bitmap).to_bytes(4, "big") + bitmap + zlib.crc32(bitmap).to_bytes(4, "big")
-        if places and len(body) + len(block) > file_size_max_bytes:
-            yield PackedVectors(bytes(body), tuple(places))
-            body, places = bytearray((FILE_FORMAT_VERSION,)), []
-        places.append((len(body), len(bitmap), len(dead)))
-        body += block
+        block = len(bitmap).to_bytes(4, "big"), bitmap, zlib.crc32(bitmap).to_bytes(4, "big")
+        block_size_bytes = len(bitmap) + _AROUND_BYTES
+        if places and size_bytes + block_size_bytes > file_size_max_bytes:
+            yield PackedVectors(b"".join(parts), tuple(places))
+            parts, size_bytes, places = [bytes((FILE_FORMAT_VERSION,))], 1, []
+        places.append((size_bytes, len(bitmap), len(dead)))
+        parts += block  # joined once: a file of many vectors is large
+        size_bytes += block_size_bytes
     if places:
-        yield PackedVectors(bytes(body), tuple(places))
+        yield PackedVectors(b"".join(parts), tuple(places))
 
 
 def _text_of(uuid: str) -> str:

@@ -7,6 +7,7 @@ PROTOCOL.md, "Per-file Statistics" (``tightBounds``).
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -40,8 +41,10 @@ def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0
         return orjson.dumps({"numRecords": num_records, "tightBounds": False}).decode()
 
 
+@functools.lru_cache(maxsize=256)
 def _are_wide(stats: str, num_records: int) -> bool:
-    """Whether an earlier vector already made them wide; a fast parser decides."""
+    """Whether an earlier vector already made them wide; a fast parser decides. Small changes in a row ask again and
+    again about the same files."""
     try:
         found = orjson.loads(stats)
     except ValueError:

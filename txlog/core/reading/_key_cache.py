@@ -248,7 +248,7 @@ class CachedKeys:
         is_asked = np.zeros(len(held.sizes), dtype=bool)
         is_asked[[*found.values()]] = True
         keys, places = _searched(held.runs, wanted, is_asked)
-        order = np.lexsort((places.positions, places.files))
+        order = np.argsort(places.files.astype(np.uint64) << np.uint64(32) | places.positions)
         keys, places = keys[order], places.at(order)
         starts = np.searchsorted(places.files, np.arange(len(held.sizes) + 1)).tolist()
         positions = places.positions.astype(np.uint64)

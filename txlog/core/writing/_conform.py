@@ -9,7 +9,6 @@ PROTOCOL.md, "Generated Columns", "Default Columns".
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import itertools
 from collections.abc import Sequence
@@ -92,8 +91,9 @@ class Conformer:
         """The same for messages that name this table."""
         if table == self._table:
             return self
-        found = copy.copy(self)
-        found._table = table
+        found = object.__new__(Conformer)  # `copy.copy` takes as long as all else that a small write needs of it
+        found.schema, found._data_schema, found._table = self.schema, self._data_schema, table
+        found._columns, found._is_identity = self._columns, self._is_identity
         return found
 
     def accepts(self, data_schema: pa.Schema) -> bool:

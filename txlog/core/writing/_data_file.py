@@ -464,15 +464,18 @@ def _pays(slices: list[pa.Array], num_rows: int) -> bool:
     if pa.types.is_boolean(kind) or not sampled:
         return False
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    share = _TEXT_SHARE if is_text else _NUMBER_SHARE
+    enough = int(share * num_rows) + 1
+    looks_first = sampled <= num_rows and 2 * enough <= len(slices[0])
+    if looks_first and pc.count_distinct(slices[0].slice(0, 2 * enough)).as_py() >= enough:
+        return False  # so many distinct values in the first rows are too many for all rows
     overall = pc.count_distinct(pa.chunked_array(slices)).as_py()
     if overall > 0.9 * sampled:
         return False  # nearly every value is distinct: shared values of the slices do not matter
-    in_slices = sum(pc.count_distinct(values).as_py() for values in slices)
+    in_slices = overall if len(slices) == 1 else sum(pc.count_distinct(values).as_py() for values in slices)
     distinct = _expected_distinct(sampled, in_slices, overall, num_rows)
     width = sum(values.nbytes for values in slices) / sampled
-    return distinct <= num_rows * (_TEXT_SHARE if is_text else _NUMBER_SHARE) and (
-        distinct * width <= DICTIONARY_PAGE_BYTES
-    )
+    return distinct <= num_rows * share and distinct * width <= DICTIONARY_PAGE_BYTES
 
 
 def _expected_distinct(sampled: int, in_slices: int, overall: int, num_rows: int) -> float:

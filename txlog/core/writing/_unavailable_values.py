@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _UNAVAILABLE: Final = "__debezium_unavailable_value"
+_SEARCHED_BYTES = 1 << 20  # of so much text a search costs less than a comparison of each value
 
 
 def refuse_unavailable(rows: pa.RecordBatch, first_row: int) -> None:
@@ -63,7 +64,7 @@ def without_unavailable(
 
 
 def _are_unavailable(column: pa.Array) -> NDArray[np.bool_] | None:
-    """Which values are Debezium's placeholder; None: the type cannot hold it. Of a list, its only element is."""
+    """Which values are Debezium's placeholder; None: none is. Of a list, its only element is."""
     kind: Any = column.type
     if pa.types.is_dictionary(kind):
         return _are_unavailable(column.cast(kind.value_type))
@@ -79,6 +80,9 @@ def _are_unavailable(column: pa.Array) -> NDArray[np.bool_] | None:
         return found
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     if not (is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        return None
+    body = None if pa.types.is_string_view(kind) else column.buffers()[2]
+    if body is not None and body.size <= _SEARCHED_BYTES and _UNAVAILABLE.encode() not in body.to_pybytes():
         return None
     wanted = _UNAVAILABLE if is_text else _UNAVAILABLE.encode()
     return flags_of(pc.equal(column, pa.scalar(wanted, kind)))

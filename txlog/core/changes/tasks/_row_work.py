@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,7 +28,7 @@ from txlog.core.changes.tasks._file_rows import FileRows
 from txlog.core.changes.tasks._operation import KnownFiles, MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks._rewrite import Changed, FileRewriter
 from txlog.core.format.actions import AddFile, FileId, LiveKey
-from txlog.core.format.bitmaps import bitmap_of, is_in, unpack
+from txlog.core.format.bitmaps import are_absent, bitmap_of, unpack
 from txlog.core.format.defined_table import DefinedTable
 from txlog.core.format.file_columns import live_rows
 from txlog.core.format.schema import Field
@@ -112,6 +113,8 @@ class RowsDone(msgspec.Struct, frozen=True):
 
 
 _NONE_DEAD = unpack(b"")
+_counted = functools.lru_cache(maxsize=256)(num_records)
+"""Small changes in a row ask again and again about the same files."""
 
 
 class _KnownFiles(msgspec.Struct):
@@ -263,7 +266,7 @@ class RowWork:
     def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> MatchedFile:
         hits, num_rows = self._seen.hits[add.file_id], self._count(add)
         dead = self._dead_rows(add, num_rows, vectors)
-        live = ~is_in(hits.positions, dead)
+        live = are_absent(hits.positions, dead)
         replaced = hits.positions[live if hits.is_replaced is None else live & hits.is_replaced]
         is_doubtful = len(hits.positions) > 0 and hits.positions[-1] >= num_rows
         if is_doubtful or len(dead) + len(replaced) >= num_rows:
@@ -287,7 +290,7 @@ class RowWork:
         """The number of all rows of a file: from the log or, if the log lacks it, from the file's footer."""
         found = self._seen.num_rows.get(add.file_id)
         if found is None:
-            counted = num_records(add.stats)
+            counted = _counted(add.stats)
             found = self._seen.num_rows[add.file_id] = self.rows.count(add) if counted is None else counted
         return found
 

@@ -106,9 +106,8 @@ class CommitReader:
 
     def read(self, version: int, *, files: bool = True, bodies: CommitBodies | None = None) -> Commit:
         """One commit. Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``."""
-        bodies = bodies or self._bodies
         try:
-            body = self.versions.read(version) if bodies is None else bodies.of(version, self.versions.read)
+            body = self._body(version, bodies)
         except TableNotFoundError:
             raise
         except NotFoundError as error:
@@ -116,6 +115,10 @@ class CommitReader:
             message = f"version {version} is not in the log"
             raise NotFoundError(message, table=self._store.uri, version=version, path=name) from error
         return self.parsed(body, version, files=files)
+
+    def _body(self, version: int, bodies: CommitBodies | None = None) -> bytes:
+        bodies = bodies or self._bodies
+        return self.versions.read(version) if bodies is None else bodies.of(version, self.versions.read)
 
     def parsed(self, body: bytes, version: int, *, files: bool = True) -> Commit:
         """The commit with the bytes ``body``. Raises ``CorruptLogError``, which names its file."""
@@ -149,11 +152,12 @@ class CommitReader:
     def read_if_there(self, version: int, *, files: bool) -> Commit | None:
         """One commit; None if it is not there."""
         try:
-            return self.read(version, files=files)
+            body = self._body(version)
         except TableNotFoundError:  # the owner says that there is no table any more
             raise
         except NotFoundError:
             return None
+        return self.parsed(body, version, files=files)
 
     def read_range(self, first: int, last: int, *, files: bool) -> Iterator[Commit]:
         """Every commit of ``[first, last]``, ascending. Raises ``NotFoundError`` at the first that is absent."""
