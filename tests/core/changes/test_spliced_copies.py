@@ -168,6 +168,40 @@ def test_text_of_deleted_rows_is_not_in_the_dictionary_of_a_copy(tmp_path: Path)
     assert_rows(table, data.filter(pc.not_equal(data["id"], 150)))
 
 
+def test_text_that_is_a_dictionary_stays_one_in_an_update_with_only_the_texts_of_the_new_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"name-{number % 5}" if number % 10 else None for number in range(ROWS)]
+    texts[150] = "a secret"
+    table = made(tmp_path, replaced(rows(), "s", pa.chunked_array([texts])), compression="none")
+    seen: list[str] = []
+
+    def noted(part: pa.Table, *arguments: Any) -> Any:
+        seen.extend("dictionary" if pa.types.is_dictionary(kind) else str(kind) for kind in part.schema.types)
+        return encoded(part, *arguments)
+
+    encoded = spliced_copies.encoded  # type: ignore[attr-defined]
+    monkeypatch.setattr(spliced_copies, "encoded", noted)
+    new = {150: "new", 151: None, **dict.fromkeys(range(200, 300))}
+    source = pa.table({"id": [*new], "s": pa.array([*new.values()], pa.string())})
+    table.upsert(source, "id", update_columns=["s"], when_not_matched="ignore")
+    assert seen == ["dictionary", "dictionary"]
+    assert b"a secret" not in data_file(table).read_bytes()
+    assert (stats(table)["minValues"]["s"], stats(table)["maxValues"]["s"]) == ("name-1", "new")
+    assert stats(table)["nullCount"]["s"] == 100 + 30 + 1
+    expected = [new.get(number, text) for number, text in enumerate(texts)]
+    assert_rows(table, replaced(rows(), "s", pa.chunked_array([expected])))
+
+
+def test_text_that_an_update_makes_all_different_is_no_dictionary(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.update({"s": txlog.expr("concat(s, cast(id as string))")}, "id < 90")
+    found = table.snapshot().to_arrow(columns=["id", "s"]).sort_by("id")["s"].to_pylist()
+    assert found == [f"name-{id % 5}{id if id < 90 else ''}" for id in range(ROWS)]
+    assert stats(table)["maxValues"]["s"] == "name-49"
+    assert not table.verify(footers=True).findings
+
+
 def test_a_dictionary_that_saves_nothing_is_left_out_and_one_that_became_full_is_made_whole(tmp_path: Path) -> None:
     texts = [f"a text of forty characters, number {number % 100:05}" for number in range(2000)]
     data = replaced(rows(2000), "s", pa.chunked_array([texts])).select(["id", "x", "s"])

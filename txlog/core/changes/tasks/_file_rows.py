@@ -48,7 +48,8 @@ class FileReader:
     """Reads the same columns of many files. Thread-safe.
 
     ``are_whole_rows``: most columns are read. ``by_row_group``: few are, and batches are whole row groups unless these
-    are large. Strings may in both cases be dictionary-encoded; `plain_parts` decodes them.
+    are large. Strings may in both cases be dictionary-encoded, as with ``keeps_dictionaries``; `plain_parts` decodes
+    them.
     """
 
     def __init__(
@@ -58,13 +59,14 @@ class FileReader:
         *,
         are_whole_rows: bool = False,
         by_row_group: bool = False,
+        keeps_dictionaries: bool = False,
         filters_rows: bool = True,
     ) -> None:
         self._reader = TaskReader(
             store,
             selection,
             batch_rows=_GROUP_ROWS if by_row_group else _WHOLE_ROWS if are_whole_rows else BATCH_ROWS,
-            keeps_dictionaries=are_whole_rows or by_row_group,
+            keeps_dictionaries=are_whole_rows or by_row_group or keeps_dictionaries,
             filters_rows=filters_rows,
             uses_threads=not by_row_group,
         )
@@ -113,7 +115,7 @@ class FileRows:
         self._opened = FilesOpenedOnce(store) if opens_once and not store.has_cheap_calls else None
         self._store = self._opened or store
         self._table = table
-        self._readers: dict[tuple[tuple[str, ...], int, bool, bool, bool], FileReader] = {}
+        self._readers: dict[tuple[tuple[str, ...], int, tuple[bool, ...]], FileReader] = {}
         self._kept: dict[FileId, tuple[NDArray[np.uint64], pa.RecordBatch]] = {}
         self._kept_bytes = 0
         self._keeping = threading.Lock()
@@ -132,13 +134,15 @@ class FileRows:
         *,
         are_whole_rows: bool = False,
         by_row_group: bool = False,
+        keeps_dictionaries: bool = False,
         filters_rows: bool = True,
     ) -> FileReader:
         """Reads these columns of the rows for which ``predicate`` is true; without ``filters_rows``, of row groups that
         may have such a row. Equal arguments return the same reader.
         """
         names = tuple(field.name for field in fields)
-        key = names, id(predicate), are_whole_rows, by_row_group, filters_rows  # the reader keeps the predicate alive
+        forms = are_whole_rows, by_row_group, keeps_dictionaries, filters_rows
+        key = names, id(predicate), forms  # the reader keeps the predicate alive
         found = self._readers.get(key)
         if found is None:
             selection = self._selection(fields, predicate)
@@ -147,6 +151,7 @@ class FileRows:
                 selection,
                 are_whole_rows=are_whole_rows,
                 by_row_group=by_row_group,
+                keeps_dictionaries=keeps_dictionaries,
                 filters_rows=filters_rows,
             )
             self._readers[key] = found

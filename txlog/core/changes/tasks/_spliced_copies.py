@@ -358,9 +358,9 @@ class _Copy:
     # --- rows -----------------------------------------------------------------------------------------------
 
     def _rows(
-        self, groups: tuple[int, ...], fields: Iterable[Field]
+        self, groups: tuple[int, ...], fields: Iterable[Field], *, keeps_dictionaries: bool = False
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        reader = self._copies.rows.reader(tuple(fields))
+        reader = self._copies.rows.reader(tuple(fields), keeps_dictionaries=keeps_dictionaries)
         return reader.batches(self._each.add, with_dead_rows=True, row_groups=groups)
 
     def _encoded(self, groups: tuple[int, ...], written: Sequence[Field]) -> Iterator[_EncodedColumns]:
@@ -371,16 +371,15 @@ class _Copy:
         if self._changed:
             names |= {field.name for field in self._copies.operation.fields_for_changes}
         read = [field for field in self._copies.fields if field.name in names]
-        schema = pa.schema([self._format.schema.field(field.name) for field in written])
-        pieces = _by_group(self._rows(groups, read), [(each, int(self._old.ends[each])) for each in groups])
+        rows_read = self._rows(groups, read, keeps_dictionaries=True)
+        pieces = _by_group(rows_read, [(each, int(self._old.ends[each])) for each in groups])
         by_group = itertools.groupby(pieces, key=lambda piece: piece[0])
         for _ in groups:
             with self._copies.working:
                 group, batches = next(by_group)
                 # One after the other, so that an old batch is gone when the next one is read.
-                rows = pa.Table.from_batches(
-                    (self._new(positions, batch, written) for _, positions, batch in batches), schema
-                )
+                rows = pa.Table.from_batches([self._new(positions, batch, written) for _, positions, batch in batches])
+                rows = _without_large_dictionaries(rows.unify_dictionaries())
                 part = self._part(group, rows, written)
                 del rows
             yield part
@@ -490,7 +489,7 @@ class _Copy:
         at = from_numbers(_within(self._each.replaced.astype(np.int64), first, end) - first)
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             values = column.take(at)
-            yield name, values.dictionary_decode() if pa.types.is_dictionary(column.type) else values
+            yield name, _plain(values)
 
     def _keep_replaced(self) -> None:
         """Let the change data feed have the replaced rows without reading the file again."""
@@ -511,14 +510,7 @@ class _Copy:
         first, end = int(positions[0]), int(positions[-1]) + 1
         stays = np.ones(rows.num_rows, dtype=bool)
         stays[_within(self._change.removed, first, end) - first] = False
-        columns = []
-        for field, column in zip(fields, rows.columns, strict=True):
-            keeps = pa.types.is_dictionary(column.type) and (field.nullable or not column.null_count)
-            column = (column if keeps else self._conformed(column, field, first)).filter(from_flags(stays))
-            columns.append(with_used_entries(column) if keeps else column)
-        schema = [self._format.schema.field(field.name) for field in fields]
-        named = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(named))
+        return self._fitted(rows.columns, fields, first, stays)
 
     def _conformed(self, column: pa.Array, field: Field, first_row: int) -> pa.Array:
         rows = pa.RecordBatch.from_arrays([column], names=[field.name])
@@ -529,22 +521,35 @@ class _Copy:
         """What becomes of some consecutive rows."""
         first, end = int(positions[0]), int(positions[-1]) + 1
         new = self._new_values(_within(self._change.updated, first, end), first, rows)
-        columns = [new.get(field.name, rows.column(field.name)) for field in written]
-        rows = pa.RecordBatch.from_arrays(columns, names=[field.name for field in written])
-        rows = conformer_for(Struct(tuple(written)), rows.schema, self._copies.plan.table).conform(rows, first)
         removed = _within(self._change.removed, first, end)
+        stays = None
         if len(removed):
             stays = np.ones(rows.num_rows, dtype=bool)
             stays[removed - first] = False
-            rows = rows.filter(from_flags(stays))
-        return rows
+        return self._fitted([new.get(field.name, rows.column(field.name)) for field in written], written, first, stays)
+
+    def _fitted(
+        self, columns: Iterable[pa.Array], fields: Sequence[Field], first_row: int, stays: NDArray[np.bool_] | None
+    ) -> pa.RecordBatch:
+        """Columns in the types of the file, and of these rows those that stay. Text that is a dictionary remains
+        one."""
+        fitted = []
+        for field, column in zip(fields, columns, strict=True):
+            keeps = pa.types.is_dictionary(column.type) and (field.nullable or not column.null_count)
+            column = column if keeps else self._conformed(column, field, first_row)
+            column = column if stays is None else column.filter(from_flags(stays))
+            fitted.append(with_used_entries(column) if keeps else column)
+        schema = [self._format.schema.field(field.name) for field in fields]
+        named = [field.with_type(column.type) for field, column in zip(schema, fitted, strict=True)]
+        return pa.RecordBatch.from_arrays(fitted, schema=pa.schema(named))
 
     def _new_values(self, updated: NDArray[np.int64], first: int, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """The columns that change, with new values at the ``updated`` positions."""
         if not len(updated):
             return {}
         operation = self._copies.operation
-        old = rows.select([field.name for field in operation.fields_for_changes]).take(from_numbers(updated - first))
+        read = rows.select([field.name for field in operation.fields_for_changes]).take(from_numbers(updated - first))
+        old = pa.RecordBatch.from_arrays([_plain(column) for column in read.columns], names=read.schema.names)
         hits = self._hits.at(np.searchsorted(self._hits.positions, updated.astype(np.uint64)))
         images = list(operation.changes(old, hits))
         places = updated[np.concatenate([at for _, at in images])] - first
@@ -553,7 +558,7 @@ class _Copy:
         taken[places] = rows.num_rows + np.arange(len(places))
         return {
             field.name: pa.concat_arrays(
-                [rows.column(field.name), *(_as(batch.column(field.name), field) for batch, _ in images)]
+                _alike([rows.column(field.name), *(_as(batch.column(field.name), field) for batch, _ in images)])
             ).take(from_numbers(taken))
             for field in self._changed
         }
@@ -763,6 +768,25 @@ def _by_group(
 def _within(positions: NDArray[np.int64], first: int, end: int) -> NDArray[np.int64]:
     """Those of the positions, which ascend, that are in this range."""
     return positions[slice(*np.searchsorted(positions, (first, end)))]
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _alike(parts: Sequence[pa.Array]) -> list[pa.Array]:
+    """All in the form of the first: text in a dictionary, if that one is."""
+    kind = parts[0].type
+    return [parts[0], *(each.dictionary_encode() if pa.types.is_dictionary(kind) else each for each in parts[1:])]
+
+
+def _without_large_dictionaries(rows: pa.Table) -> pa.Table:
+    """The same rows, with text that hardly repeats as it is: new values may all be different."""
+    for at, column in enumerate(rows.columns):
+        if pa.types.is_dictionary(column.type) and 2 * len(column.chunk(0).dictionary) > rows.num_rows:
+            kind = column.type.value_type
+            rows = rows.set_column(at, rows.schema.field(at).with_type(kind), column.cast(kind))
+    return rows
 
 
 def _as(values: pa.Array, field: Field) -> pa.Array:
