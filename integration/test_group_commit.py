@@ -1,4 +1,5 @@
-"""Writers of several machines that commit each other's appends on an S3 server: killed, refused, and beside deltalake.
+"""Writers of several machines that commit each other's appends and overwrites on an S3 server: killed, refused, and
+beside deltalake.
 
 Each process has a folder for temporary files of its own, so that the queue of one machine does not keep them apart, and
 the network has a delay, so that they lose races. `race_worker` says what each of them notes, `races.judge` what must be
@@ -9,10 +10,12 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 from race_worker import SCHEMA, Race
@@ -26,6 +29,7 @@ from txlog.testing.faulty_s3 import FaultyS3, ListFault, PutFault
 
 Record = Callable[[str, object], None]
 
+PARTED = pa.schema([("id", pa.int64()), ("part", pa.string())])
 _DELAY_S = 0.01
 _CONTENTION = (
     PutFault.CONFLICT_409,
@@ -176,6 +180,71 @@ def test_what_a_busy_store_answers_loses_and_repeats_nothing(seed: int) -> None:
         assert len(answers) == 30
         assert not table.verify().findings
         assert any(request.fault in _CONTENTION for request in server.requests)
+
+
+@pytest.mark.hunt(part="races")
+@pytest.mark.parametrize("seed", range(4))
+def test_writers_that_replace_partitions_for_each_other_do_as_if_one_after_the_other(seed: int) -> None:
+    """Handles on machines of their own replace and append to partitions, while the store refuses and loses answers."""
+    choose = random.Random(seed)
+    landed: dict[str, tuple[bool, str, int]] = {}
+    with FaultyS3() as server:
+        uri, options = "s3://bucket/replaced", {**server.storage_options, "timeout": "2s"}
+        properties = {"txlog.groupCommit": True, "delta.enableChangeDataFeed": True}
+        txlog.Table.create(uri, PARTED, ["part"], properties=properties, storage_options=options)
+        retry = txlog.RetryPolicy(total_timeout=60.0, min_wait=0.01, max_wait=0.1)
+
+        def work(worker: int) -> None:
+            own = random.Random(100 * seed + worker)
+            table = txlog.Table.open(uri, storage_options=options, retry=retry)
+            for number in range(8):
+                see_others(table)
+                done = own.random() < 0.6, own.choice("abcd"), worker * 100 + number
+                rows = pa.table({"id": [done[2]], "part": [done[1]]}, PARTED)
+                try:
+                    write = table.overwrite_partitions(rows, on_conflict="rerun") if done[0] else table.append(rows)
+                    landed[write.txn_id] = done
+                except txlog.CommitStateUnknownError as error:
+                    server.clear_scripts()
+                    if table.resolve(error.txn_id or "", error.version or 0):
+                        landed[error.txn_id or ""] = done
+                except TxlogError:
+                    pass
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(6)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            server.script(*choose.sample((*_CONTENTION, *[PutFault.NONE] * len(_CONTENTION)), k=4))
+            server.script_lists(ListFault.NONE, choose.choice((ListFault.SLOW_DOWN_503, ListFault.ERROR_500)))
+            for thread in threads:
+                thread.join(0.05)
+        server.clear_scripts()
+        table = txlog.Table.open(uri, storage_options=options)
+        _judge_replaced(table, landed, deltalake.DeltaTable(uri, storage_options=options))
+
+
+def _judge_replaced(table: txlog.Table, landed: dict[str, tuple[bool, str, int]], other: deltalake.DeltaTable) -> None:
+    """Each partition has the rows of its last overwrite, and those that were appended after it, by the log."""
+    expected: dict[str, list[int]] = {}
+    carried = 0
+    for entry in reversed(table.history()):
+        listed = [each["txnId"] for each in entry["txlog"].get("joined", ())]
+        carried += len(listed) > 1 and not entry["isBlindAppend"]
+        for txn_id in listed or [entry["txnId"]]:
+            if entry["operation"] == "WRITE":
+                replaces, part, row = landed.pop(txn_id)
+                expected[part] = [row] if replaces else [*expected.get(part, ()), row]
+    assert not landed, "acknowledged, and not in the log"
+    assert carried, "no version carried several overwrites"
+    rows = sorted((part, row) for part, found in expected.items() for row in found)
+    for found in (table.snapshot().to_arrow(), other.to_pyarrow_table()):
+        assert sorted((row["part"], row["id"]) for row in found.to_pylist()) == rows
+    left: Counter[tuple[str, int]] = Counter()
+    for row in table.changes(1).read_all().to_pylist():
+        left[row["part"], row["id"]] += {"insert": 1, "delete": -1}[row["_change_type"]]
+    assert sorted(left.elements()) == rows
+    assert not table.verify().findings
 
 
 def see_others(table: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from txlog.core.definition import Definition, commit_definition, new_table
 from txlog.core.sink import Sink
 from txlog.core.store import PutOutcome, RetryPolicy, TableStore
 from txlog.core.store._base import OBJECT_STORE
+from txlog.core.store._commit_queue import OPEN, CommitQueue, LocalCommitQueue
 from txlog.core.versions._open_table import OpenTable
 from txlog.core.versions.decisions.intents import named_intent
 from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, MetadataChangedError, StorageError
@@ -40,10 +42,10 @@ class World:
         definition = Definition(*new_table(schema or rows().schema, parts, properties))
         commit_definition(self.writer()._open_table, None, definition, "CREATE TABLE", {})
 
-    def writer(self, *, waits: bool = False, **retry: Any) -> Table:
-        """A handle; with ``waits`` one that has just seen others wait."""
+    def writer(self, *, waits: bool = False, queue: CommitQueue = OPEN, **retry: Any) -> Table:
+        """A handle; with ``waits`` one that has just seen others wait. ``queue`` is that of its machine."""
         log, waiting = FaultyLogStore(self.log), FaultyLogStore(self.waiting)
-        store = TableStore("memory://table", log, self.files, self.staging, waiting=waiting)
+        store = TableStore("memory://table", log, self.files, self.staging, waiting=waiting, commit_queue=queue)
         table = Table(OpenTable(store, RetryPolicy(**retry)))
         if waits:
             see_others(table)
@@ -271,6 +273,22 @@ def test_an_intent_that_was_deleted_is_committed_by_its_own_writer() -> None:
     writer = world.writer(waits=True)
     folder_of(writer).script["put_if_absent"] = [after(world.waiting.objects.clear)]
     assert writer.append(rows(1)).version == 1
+
+
+def test_who_waits_in_the_line_of_all_machines_keeps_no_turn_of_its_own(tmp_path: Path) -> None:
+    world = World(**GROUPED)
+    queue = LocalCommitQueue(str(tmp_path))
+    writer = world.writer(waits=True, queue=queue)
+    found: list[bool] = []
+
+    def look() -> None:
+        turn = queue.take(answered=lambda: True)
+        found.append(bool(turn._descriptors))
+        turn.end()
+
+    folder_of(writer).script["list_from"] = [before(look)]
+    writer.append(rows(1))
+    assert found == [True]
 
 
 def test_what_is_no_intent_is_left_where_it_is() -> None:

@@ -279,3 +279,29 @@ def as_changes_say(world: World) -> list[tuple[str, int]]:
         left[row["part"], row["id"]] += {"insert": 1, "delete": -1}[row["_change_type"]]
     assert set(left.values()) <= {0, 1}
     return [*left.elements()]
+
+
+def test_who_is_next_after_a_version_of_the_other_kind_reads_what_it_will_carry_meanwhile() -> None:
+    world = Parts(**GROUPED)
+
+    def crash() -> None:
+        raise KeyboardInterrupt
+
+    def leave(write: Callable[[Table], object]) -> None:
+        writer = world.writer(waits=True)
+        left_by(writer, crash)
+        folder_of(writer).script["delete"] = [lambda real, name: None]
+        with pytest.raises(KeyboardInterrupt):
+            write(writer)
+
+    leave(lambda writer: writer.append(rows("a", 5)))
+    (ahead,) = world.waiting.objects
+    writer = world.writer(waits=True)
+    writer._open_table._commits.line.round_trip_s = lambda: 0.1  # type: ignore[union-attr]
+    left_by(writer, lambda: leave(lambda other: overwrite(other, "b", 20)))
+    folder_of(writer).script["read"] = [after(lambda: world.waiting.objects.pop(ahead))]
+    assert overwrite(writer, "c", 30).version == 2
+    assert world.rows() == [("a", 0), ("b", 20), ("c", 30)]
+    calls = [operation for operation, _ in folder_of(writer).calls]
+    assert calls.index("read") < len(calls) - 1 - calls[::-1].index("list_from"), "before it was its turn"
+    assert calls.count("read") == 1

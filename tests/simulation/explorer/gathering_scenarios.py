@@ -78,6 +78,13 @@ LARGE_GATHERING_SCENARIOS = (
         round_trip_s=SLOW_S,
     ),
     _of_gatherers(
+        "overwrites-in-turn-and-in-line",
+        *(overwrite_in_line, _overwrite_other, append_in_turn, append_in_line_elsewhere),
+        faults=1,
+        crashes=1,
+        queues=True,
+    ),
+    _of_gatherers(
         "one-overwrite-twice-in-line", replace_in_line, replace_in_line, _overwrite_other, crashes=1, restarts=1
     ),
     _of_gatherers(

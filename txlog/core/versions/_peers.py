@@ -125,6 +125,7 @@ class WriterPeers(Peers):
             return None
         with run.patience.waiting():
             if self._leave_offer(run, run.state):
+                run.turn.end()  # the line of all machines has the order now: others of this machine may join it too
                 return self._await_version(run)
             if not place.is_needed(run.lost_races):  # the folder refused the offer
                 return None
