@@ -8,7 +8,7 @@ The task reads only its own rows. The commit finds the table rows with their key
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,12 +137,12 @@ class ChangelogWriter:
         if self._engine is not None:
             self._committable = self._close_staged()
             return self._committable
-        files, keys = self._files, self._key_plan()
+        files = self._files
         # Generated columns were computed and checked when the changes came.
         rows_writer = TaskWriter(files, replace(self._plan, computed=None), self._task)
         written: list[pa.Table | None] = []
-        key_writer = TaskWriter(files, keys, self._task, encoders=1)
-        open_writer = TaskWriter(files, self._open_plan, self._task, encoders=1)
+        key_writer = _LaterWriter(lambda: TaskWriter(files, self._key_plan(), self._task, encoders=1))
+        open_writer = _LaterWriter(lambda: TaskWriter(files, self._open_plan, self._task, encoders=1))
         try:
             parts: Iterable[Changes] = self._buffer.drain()
             has_deletes = self._has_deletes
@@ -154,7 +154,7 @@ class ChangelogWriter:
             for changes in parts:
                 by_key = sorted_by_key(self._without_open(changes, open_writer), self._keys)
                 if writes_keys:
-                    key_writer.write(DataStream.of(key_rows(keys, by_key, self._keys)))
+                    key_writer.write(DataStream.of(key_rows(self._key_plan(), by_key, self._keys)))
                 upserts = by_key.filter(~by_key.are_deletes)
                 if len(upserts):
                     rows_writer.write(DataStream.of(upserts.rows))
@@ -173,7 +173,7 @@ class ChangelogWriter:
             self._keep_keys(data_files[0].path, written[0].combine_chunks().to_batches()[0])
         return self._committable
 
-    def _without_open(self, changes: Changes, open_writer: TaskWriter) -> Changes:
+    def _without_open(self, changes: Changes, open_writer: _LaterWriter) -> Changes:
         """One change for each key. The changes of open keys are written for the commit; it gets their keys as deletes,
         unless it finds that they are not."""
         if changes.are_open is None or not changes.are_open.any():
@@ -397,6 +397,25 @@ class ChangelogWriter:
                 raise InvalidInputError(
                     f"key {key.name} is null in row {row} (counting from 0): {key.why_not_null}. Fill or drop such rows"
                 )
+
+
+class _LaterWriter:
+    """A writer that is made for its first rows: most tasks write none of these files."""
+
+    def __init__(self, make: Callable[[], TaskWriter]) -> None:
+        self._make = make
+        self._writer: TaskWriter | None = None
+
+    def write(self, rows: DataStream) -> None:
+        self._writer = self._writer or self._make()
+        self._writer.write(rows)
+
+    def close(self) -> tuple[PendingFile, ...]:
+        return () if self._writer is None else self._writer.close()
+
+    def abort(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
 
 
 def _key_files(files: tuple[PendingFile, ...]) -> tuple[KeyFile, ...]:

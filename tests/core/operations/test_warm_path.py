@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 from passed_functions import OPERATIONS, ROWS, frames_at_put, functions_passed, warm_table
 
-from txlog import Table
+from txlog import Sink, Table
 
 MAX = 10
 FUNCTIONS_MAX = {"append": 385, "delete": 616, "upsert": 665, "vacuum": 375}
@@ -47,3 +48,22 @@ def test_upserts_in_a_row_neither_list_the_files_again_nor_encode_their_actions_
     assert "_marked" in names, "a vector changed"
     assert names & {"reconcile", "files_from", "add_files_of", "adds_to_batch", "action_to_json"} == set()
     assert table.snapshot().count() == Table.open(str(tmp_path)).snapshot().count() == len(ROWS) + 1
+
+
+def test_a_sink_whose_tasks_only_upsert_makes_no_writer_of_keys_and_reads_no_staged_rows(tmp_path: Path) -> None:
+    Table.create(str(tmp_path), ROWS.schema, properties={"delta.enableDeletionVectors": "true"}).append(ROWS)
+    sink = Sink(Table.open(str(tmp_path)), "app", mode="upsert", keys=["id"])
+
+    def checkpoint(number: int) -> None:
+        with sink.task(number) as task:
+            task.write(pa.table({"id": [number, 5000 + number], "value": ["a", "b"]}))
+        sink.prepare(number, [task.committable])
+        sink.commit(number)
+
+    for number in range(3):
+        checkpoint(number)
+    passed = functions_passed(lambda _: checkpoint(3), Table.open(str(tmp_path)))
+    names = {code.co_name for code in passed}
+    assert {"sorted_by_key", "_marked"} <= names
+    assert names & {"key_plan", "open_rows_plan", "gather_rows"} == set()
+    assert Table.open(str(tmp_path)).snapshot().count() == len(ROWS) + 4

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
+from types import ModuleType
+from typing import Any
 
-from txlog.core.util._lazy import cached_property
+import pytest
+
+from txlog.core.util import _lazy
+from txlog.core.util._lazy import cached_property, face
 
 
 def test_a_property_is_computed_once_and_kept() -> None:
@@ -67,3 +73,22 @@ def test_threads_that_compute_a_property_at_the_same_time_all_get_the_first_obje
     for thread in threads:
         thread.join()
     assert found[0] is found[1] is slow.state
+
+
+def test_a_name_of_a_loaded_module_is_found_without_an_import_and_one_that_still_loads_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imported: list[str] = []
+    find, _ = face("txlog.core.util", "_lazy: pattern")
+
+    def import_module(name: str) -> ModuleType:
+        imported.append(name)
+        return _lazy
+
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    assert find("pattern") is _lazy.pattern
+    assert imported == []
+    spec: Any = _lazy.__spec__
+    monkeypatch.setattr(spec, "_initializing", True, raising=False)
+    assert find("pattern") is _lazy.pattern
+    assert imported == ["txlog.core.util._lazy"]

@@ -84,7 +84,8 @@ class CheckpointCommits:
             row_mode=self._row_mode if mode == "upsert" else None,
             commit=CommitOptions(self._app_id, checkpoint_id, fingerprint, self._user_metadata),
         )
-        planned = plan_write(self._open_table, to_arrow(without_counted(state.schema)), options, state)
+        schema = state.derived("rows of a sink", lambda: to_arrow(without_counted(state.schema)))
+        planned = plan_write(self._open_table, schema, options, state)
         return replace(planned, mismatch=self._mismatch)
 
     def commit(

@@ -302,7 +302,7 @@ class Sink:
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         job = self._commits.job(checkpoint_id, fingerprint)
-        if self._commits.committer.replay_of(job, quietly=True) is not None:
+        if self._commits.committer.replay_of(job, quietly=True, refresh=False) is not None:
             return None
         try:
             return self._seal(*self._sealable(job, tasks))

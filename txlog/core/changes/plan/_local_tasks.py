@@ -105,8 +105,9 @@ class LocalTasks:
             if key in choice.whole or (key not in choice.excluded and self.matches(key))
         ]
         adds = live.adds(found)
-        whole = [add for add in adds if add.live_key in choice.whole]
-        return whole, self._work.touched([add for add in adds if add.live_key not in choice.whole], state.version)
+        whole = [add for add in adds if add.live_key in choice.whole] if choice.whole else []
+        others = [add for add in adds if add.live_key not in choice.whole] if choice.whole else adds
+        return whole, self._work.touched(others, state.version)
 
     def cost_s(self, live: LiveFiles, new: Sequence[AddFile], choice: FileChoice) -> float:
         return self._work.cost_s(live.keys, new)
