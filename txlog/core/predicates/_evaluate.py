@@ -7,7 +7,7 @@ rows that need it, so ``b != 0 AND a / b > 1`` is safe.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -16,12 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.core.format.arrow.arrays import absent, cast_to
 from txlog.core.format.schema import DataType, type_to_arrow
-from txlog.core.predicates._casts import cast, cast_can_fail, try_cast
-from txlog.core.predicates._kernels import FALLIBLE, KERNELS
-from txlog.core.predicates._lambda_kernels import LAMBDA_KERNELS
-from txlog.core.predicates._package_functions import PackageFunction, package_function
 from txlog.core.predicates._row_filter import comparison, membership
-from txlog.core.predicates._row_kernels import VALUES_MAX
 from txlog.core.predicates.terms.predicate import (
     And,
     BooleanExpression,
@@ -35,6 +30,9 @@ from txlog.core.predicates.terms.predicate import (
 )
 from txlog.core.predicates.terms.tree import Call, Expression, Path, Reference, Side, Value, walk
 from txlog.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from txlog.core.predicates._package_functions import PackageFunction
 
 
 def evaluate(
@@ -66,21 +64,24 @@ def evaluate(
     if isinstance(found, pa.Scalar):
         if not found.is_valid:
             return absent(rows.num_rows, arrow_type)
-        if isinstance(found, pa.ListScalar) and len(found) * rows.num_rows > VALUES_MAX:
-            raise InvalidInputError(f"cannot compute {expression}: its arrays have more than {VALUES_MAX} values")
+        if isinstance(found, pa.ListScalar):
+            _require_few(expression, len(found) * rows.num_rows)
         found = pa.repeat(found.cast(arrow_type), rows.num_rows)
     elif isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
     return cast_to(found, arrow_type)
 
 
+def _require_few(expression: Expression, num_values: int) -> None:
+    from txlog.core.predicates._row_kernels import VALUES_MAX
+
+    if num_values > VALUES_MAX:
+        raise InvalidInputError(f"cannot compute {expression}: its arrays have more than {VALUES_MAX} values")
+
+
 def can_fail(expression: Expression) -> bool:
     """Whether some row may make evaluation fail: arithmetic that overflows, a cast that does not fit."""
-    return any(
-        isinstance(node, Call)
-        and (cast_can_fail(node.arguments[0].type, node.type) if node.name == "cast" else _fails(node))
-        for node in walk(expression)
-    )
+    return any(isinstance(node, Call) and _fails(node) for node in walk(expression))
 
 
 _WITHOUT_KERNEL = ("cast", "try_cast", "in")
@@ -88,6 +89,13 @@ _WITHOUT_KERNEL = ("cast", "try_cast", "in")
 
 
 def _fails(node: Call) -> bool:
+    if node.name == "cast":
+        from txlog.core.predicates._casts import cast_can_fail
+
+        return cast_can_fail(node.arguments[0].type, node.type)
+    from txlog.core.predicates._kernels import FALLIBLE, KERNELS
+    from txlog.core.predicates._lambda_kernels import LAMBDA_KERNELS
+
     if node.name in LAMBDA_KERNELS:
         return can_fail(node.options[0])
     test = FALLIBLE.get(node.name)
@@ -98,6 +106,8 @@ def _fails(node: Call) -> bool:
 
 
 def _brought(node: Call) -> PackageFunction:
+    from txlog.core.predicates._package_functions import package_function
+
     found = package_function(node.name)
     if found is None:
         raise InvalidInputError(f"no installed package computes the function {node.name}()")
@@ -171,13 +181,19 @@ def _bound(node: Expression, data_type: DataType | None) -> DataType:
 
 def _call(node: Call, arguments: list[Any]) -> Any:
     try:
-        if node.name == "cast":
-            return cast(arguments[0], node.arguments[0].type, node.type, *node.options)
-        if node.name == "try_cast":
-            return try_cast(arguments[0], node.arguments[0].type, node.type, *node.options[:-1])
+        if node.name in ("cast", "try_cast"):
+            from txlog.core.predicates._casts import cast, try_cast
+
+            kinds = node.arguments[0].type, node.type
+            if node.name == "cast":
+                return cast(arguments[0], *kinds, *node.options)
+            return try_cast(arguments[0], *kinds, *node.options[:-1])
         if node.name == "in":
             values, has_null = node.options
             return membership(arguments[0], values, has_null, node.arguments[0].type)
+        from txlog.core.predicates._kernels import KERNELS
+        from txlog.core.predicates._lambda_kernels import LAMBDA_KERNELS
+
         if node.name in LAMBDA_KERNELS:
             return LAMBDA_KERNELS[node.name](evaluate, node, *arguments)
         kernel = KERNELS.get(node.name) or _brought(node).kernel

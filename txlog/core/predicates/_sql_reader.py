@@ -46,8 +46,6 @@ from txlog.core.predicates._build import (
     member,
     try_cast_to,
 )
-from txlog.core.predicates._collection_functions import times_between
-from txlog.core.predicates._functions import check_function, function
 from txlog.core.predicates._grammar import SUFFIXES, NullSafeEQ, plain_equal
 from txlog.core.predicates._intervals import (
     INTERVALS,
@@ -67,10 +65,7 @@ from txlog.core.predicates._intervals import (
     unwanted,
 )
 from txlog.core.predicates._lambdas import LAMBDA_FUNCTIONS, LambdaScope
-from txlog.core.predicates._nested_functions import field, item
 from txlog.core.predicates._scope import Scope
-from txlog.core.predicates._string_functions import concat
-from txlog.core.predicates._time_functions import between, extracted, moved, shifted_by
 from txlog.core.predicates.terms.predicate import And, Constant, Not, Or, Predicate, UnlikeTextError
 from txlog.core.predicates.terms.tree import Call, CallSql, Expression, Path, Value
 from txlog.core.predicates.terms.types import is_integer, is_numeric
@@ -138,11 +133,9 @@ _INSTEAD = {
 
 _OF_TWO = ("aggregate", "reduce", "zip_with")
 """Functions with a lambda behind two operands."""
-_OF_UNITS = {
-    **dict.fromkeys(("dateadd", "date_add", "timestampadd"), moved),
-    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), between),
-}
-
+_MOVED = ("dateadd", "date_add", "timestampadd")
+_BETWEEN = ("datediff", "date_diff", "timestampdiff")
+_OF_UNITS = (*_MOVED, *_BETWEEN)
 
 _OF_THE_READER = (
     *("current_date", "current_timestamp", "current_timezone", "date_part", "datepart", "localtimestamp", "now"),
@@ -167,6 +160,8 @@ class SqlReader:
     def check_call(name: str) -> None:
         """Raises ``ValueError`` if no function has this name, which is in lower case, whatever its arguments are."""
         if name not in (*_OF_THE_READER, *_OF_UNITS, *INTERVALS, *LAMBDA_FUNCTIONS):
+            from txlog.core.predicates._functions import check_function
+
             check_function(name)
 
     def __init__(self, sql_text: str, scope: Scope) -> None:
@@ -232,6 +227,8 @@ class SqlReader:
             case exp.RegexpLike():
                 self._takes(node, "this", "expression", "negate")
                 operand, pattern = self.value(node.this), self.value(node.expression)
+                from txlog.core.predicates._functions import function
+
                 found = self._built(node, lambda: function("rlike", [operand, pattern]))
                 return Not(found) if node.args.get("negate") else found
             case exp.Is():
@@ -390,6 +387,8 @@ class SqlReader:
                 return literal("".join(str(each.this) for each in node.expressions))
             case exp.DPipe():
                 self._takes(node, "this", "expression", "safe")
+                from txlog.core.predicates._string_functions import concat
+
                 return concat(self.value(node.this), self.value(node.expression))
             case exp.Case():
                 return self._case(node)
@@ -408,6 +407,8 @@ class SqlReader:
                 self._takes(node, "this", "expressions", "offset", "safe", "returns_list_for_maps")
                 if len(node.expressions) != 1:
                     raise self._refused(node)
+                from txlog.core.predicates._nested_functions import item
+
                 return item(self.value(node.this), self.value(node.expressions[0]))
             case exp.JSONExtract():
                 return self._inside(node)
@@ -427,6 +428,8 @@ class SqlReader:
         left = self.operand(one)
         is_of_one_unit = isinstance(other, exp.Interval) and isinstance(other.args.get("unit"), exp.Var)
         if is_of_one_unit and operator in ("+", "-") and not isinstance(left, Interval):
+            from txlog.core.predicates._time_functions import shifted_by
+
             return shifted_by(left, *self._interval(other, 1 if operator == "+" else -1))
         right = self.operand(other)
         if isinstance(left, Interval) or isinstance(right, Interval):
@@ -445,9 +448,16 @@ class SqlReader:
 
     def _extracted(self, word: str, node: exp.Expression) -> Expression:
         value = self.operand(node)
-        return part(word, value) if isinstance(value, Interval) else extracted(word, value)
+        if isinstance(value, Interval):
+            return part(word, value)
+        from txlog.core.predicates._time_functions import extracted
+
+        return extracted(word, value)
 
     def _function(self, node: exp.Expression) -> Expression:
+        from txlog.core.predicates._collection_functions import times_between
+        from txlog.core.predicates._functions import function
+
         self._takes(node, "this", "expressions")
         name = str(node.this).lower()
         if name in ("current_date", "current_timestamp", "now") and not node.expressions:
@@ -486,13 +496,17 @@ class SqlReader:
         word, *operands = arguments
         if not isinstance(word, exp.Column) or len(word.parts) > 1 or word.this.args.get("quoted"):
             raise ValueError(f"{name}() of three values takes a unit in front, such as {name}(DAY, ...)")
-        return _OF_UNITS[name](str(word.name), *map(self.value, operands))
+        from txlog.core.predicates._time_functions import between, moved
+
+        return (moved if name in _MOVED else between)(str(word.name), *map(self.value, operands))
 
     def _bits(self, node: exp.Expression) -> Expression:
         """``~n``, ``n << 2``, ``n >> 2``."""
         self._takes(node, "this", "expression")
         operand = self.value(node.this)
         if not isinstance(node, exp.BitwiseNot):
+            from txlog.core.predicates._functions import function
+
             name = "shiftleft" if isinstance(node, exp.BitwiseLeftShift) else "shiftright"
             return function(name, [operand, self.value(node.expression)])
         if not is_integer(operand.type):
@@ -518,6 +532,8 @@ class SqlReader:
 
     def _struct(self, nodes: Sequence[exp.Expression]) -> Expression:
         """``struct(a AS x, b)``."""
+        from txlog.core.predicates._functions import function
+
         pairs: list[Expression] = []
         for at, node in enumerate(nodes, 1):
             if isinstance(node, exp.Alias):
@@ -588,6 +604,8 @@ class SqlReader:
         self._takes(node, "this", "expression")
         if not isinstance(node.expression, exp.Identifier):
             raise self._refused(node, "this field")
+        from txlog.core.predicates._nested_functions import field
+
         try:
             return field(self.value(node.this), str(node.expression.this))
         except InvalidInputError as error:
@@ -608,6 +626,8 @@ class SqlReader:
                     path += f"[{step.this}]"
                 case _:
                     raise self._refused(node, "this path")
+        from txlog.core.predicates._functions import function
+
         return function("variant_get", [self.value(node.this), literal(path)])
 
     def _path(self, node: exp.Expression) -> Path:

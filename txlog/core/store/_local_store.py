@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 LOG_DIRECTORY = "_delta_log"
 
 _NAME = pattern(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-_PATH = pattern(rf"{_NAME.pattern}(?:/{_NAME.pattern})*")
 _TEMPORARY = pattern(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
 _STALE_AFTER_MS = 24 * 60 * 60 * 1000
 _SWEPT_EVERY_S = 60 * 60
@@ -286,7 +285,7 @@ class LocalLogStore:
         disk.remove_quietly(f"{self._directory}/{folder}{slash}.{last}.crc")
 
     def _path(self, name: str) -> str:
-        if not _PATH.fullmatch(name):
+        if not all(map(_NAME.fullmatch, name.split("/"))):
             raise StorageError(f"{name!r} is not the name of a Delta log file; nothing was changed", path=name)
         if "/" in name:
             self._path_of_folder(name.rpartition("/")[0])

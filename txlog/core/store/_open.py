@@ -46,7 +46,7 @@ def open_store(
         from txlog.core.store._locations import refuse_other_form
 
         refuse_other_form(text)
-    match = _SCHEME.match(text)
+    match = _SCHEME.match(text) if ":" in text else None
     scheme = match[1].lower() if match else "file"
     if scheme == "file" and storage_options is None:  # as in most calls: the options module is slow to import
         return local_table_store(_local_path(text) if match else _from_home(text))

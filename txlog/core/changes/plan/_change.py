@@ -8,18 +8,15 @@ for files whose earlier result no longer holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
 from txlog.core import ambient
-from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, InspectedFiles, JudgesFiles, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
-from txlog.core.changes.tasks import ChangesOfFiles
-from txlog.core.definition import Definition, require_definition
 from txlog.core.format.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileId
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.properties import BRANCH
@@ -29,6 +26,11 @@ from txlog.core.versions.decisions.proposal import BecomeOfRows, Isolation, Oper
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
 from txlog.core.versions.decisions.state import TableState
 from txlog.result import WriteMetrics
+
+if TYPE_CHECKING:
+    from txlog.core.changes.plan._change_files import ChangeFiles
+    from txlog.core.changes.tasks import ChangesOfFiles
+    from txlog.core.definition import Definition
 
 _CLOSE_S = 0.005  # fixed time of every execution
 _BECOME_OF_ROWS: Mapping[str, BecomeOfRows] = {"DELETE": "deleted", "UPDATE": "changed"}
@@ -185,6 +187,8 @@ class RowChange:
             builder.read_application(commit.void_from[0])
         live = self._live_at(state)
         if self._definition is not None:  # then the change is only valid for its version
+            from txlog.core.definition import require_definition
+
             require_definition(self._open_table, state, self._planned_on)
             builder.define(self._definition.metadata, self._definition.protocol)
         if self._change_files is not None:

@@ -6,6 +6,8 @@ and some files of the table; this process writes the rows that are inserted.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,13 +15,15 @@ from txlog.core.changes.plan._distributed_tasks import change_on_workers, define
 from txlog.core.changes.plan._options import RowOptions, uses_vectors
 from txlog.core.changes.plan._target import SourceSummary
 from txlog.core.changes.tasks import PartSource, SourceSpec
-from txlog.core.definition import Definition
 from txlog.core.format.schema import from_arrow
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.workers import Workers, require_crossing
 from txlog.errors import TxlogError
 from txlog.result import WriteResult
+
+if TYPE_CHECKING:
+    from txlog.core.definition import Definition
 
 
 def change_with_held_source(

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from txlog.core.changes.plan._change import FilesOfVersion, RowChange, RowsReplaced, preview
-from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._file_choice import FileChoice, LiveFiles
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.tasks import MatchedFile, RowOperation, RowWork
-from txlog.core.definition import Definition
 from txlog.core.format.actions import AddFile, FileId
 from txlog.core.versions import OpenTable
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics
+
+if TYPE_CHECKING:
+    from txlog.core.changes.plan._change_files import ChangeFiles
+    from txlog.core.definition import Definition
 
 
 class LocalTasks:

@@ -16,7 +16,6 @@ from txlog.core.changes.plan._new_columns import RepeatableSource, made_again, w
 from txlog.core.changes.plan._options import RowOptions
 from txlog.core.changes.plan._run import prepared_steps, replayed, state_to_change
 from txlog.core.changes.tasks.operations import MergeClause, MergeOptions, MergeRows, known_keys, read_merge_source
-from txlog.core.definition import Definition
 from txlog.core.format.properties import column_paths
 from txlog.core.format.schema import Struct, fold_name
 from txlog.core.format.statistics import ColumnPath
@@ -28,6 +27,7 @@ from txlog.errors import TxlogError
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
+    from txlog.core.definition import Definition
     from txlog.core.workers import GivenWorkers, Workers
 
 

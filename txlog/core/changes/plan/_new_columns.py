@@ -9,12 +9,11 @@ that can be read again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from txlog.core.changes.tasks.operations import MEMORY_MAX_BYTES
-from txlog.core.definition import Definition, is_wider, with_columns
 from txlog.core.format.schema import Field, fold_name, from_arrow
 from txlog.core.format.schema_merge import adds_members
 from txlog.core.format.statistics import ColumnPath
@@ -24,6 +23,9 @@ from txlog.core.writing import DataStream, open_data
 from txlog.core.writing.commit_options import CommitOptions
 from txlog.core.writing.write_intent import SchemaMode
 from txlog.errors import MetadataChangedError, ProtocolChangedError
+
+if TYPE_CHECKING:
+    from txlog.core.definition import Definition
 
 Done = TypeVar("Done")
 
@@ -85,6 +87,8 @@ def with_new_columns(
 
     ``only`` limits this to the columns and struct fields that it names.
     """
+    from txlog.core.definition import is_wider, with_columns
+
     paths = None if only is None else {tuple(map(fold_name, path)) for path in only}
     named = data_schema if paths is None else _cut_to(paths, data_schema)
     fields = [field for field in named if is_wider(state, field) or _is_new(field, state.schema.find(field.name))]

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from txlog.core import ambient
 from txlog.core.changes.plan._change import RowChange
-from txlog.core.changes.plan._change_files import ChangeFiles
 from txlog.core.changes.plan._dead_rows import warn_of_dead_rows
 from txlog.core.changes.plan._local_tasks import change_locally, would_do
 from txlog.core.changes.plan._options import RowOptions, check_changeable, note_of_copies, uses_vectors
 from txlog.core.changes.tasks import RowOperation
-from txlog.core.definition import Definition
 from txlog.core.format.properties import BRANCH
 from txlog.core.versions import OpenTable, Steps, ToCommit
 from txlog.core.versions.decisions.proposal_builder import ProposalBuilder
@@ -26,6 +25,10 @@ from txlog.core.versions.decisions.state import TableState
 from txlog.core.writing import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.result import WriteMetrics, WriteResult
+
+if TYPE_CHECKING:
+    from txlog.core.changes.plan._change_files import ChangeFiles
+    from txlog.core.definition import Definition
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
@@ -102,7 +105,6 @@ def prepared_steps(
     with contextlib.ExitStack() as stack:
         if unsent is None:
             unsent = stack.enter_context(open_table.unsent_files())
-        new_metadata = None if definition is None else definition.metadata
         change, tasks = change_locally(
             open_table,
             state,
@@ -111,7 +113,7 @@ def prepared_steps(
             unsent,
             with_vectors=with_vectors,
             definition=definition,
-            change_files=ChangeFiles.of(open_table, state, unsent, new_metadata),
+            change_files=_change_files_of(open_table, state, unsent, definition),
         )
         result = yield from row_change_steps(open_table, state, options, change, unsent)
         tasks.remember(change)
@@ -143,6 +145,17 @@ def row_change_steps(
         return result
     open_table.has_noted_copies = True
     return replace(result, notes=(*result.notes, note))
+
+
+def _change_files_of(
+    open_table: OpenTable, state: TableState, unsent: UnsentFiles, definition: Definition | None
+) -> ChangeFiles | None:
+    """None for a table whose change feed is off: most are."""
+    if definition is None and not state.properties.enable_change_data_feed:
+        return None
+    from txlog.core.changes.plan._change_files import ChangeFiles
+
+    return ChangeFiles.of(open_table, state, unsent, None if definition is None else definition.metadata)
 
 
 def change_in_transaction(

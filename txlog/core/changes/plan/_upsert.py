@@ -21,7 +21,6 @@ from txlog.core.changes.tasks.operations import (
     read_upsert,
     read_upsert_source,
 )
-from txlog.core.definition import Definition, is_merged, row_changes
 from txlog.core.format.schema import fold_name
 from txlog.core.row_rules import Numbers, NumbersOfPreview
 from txlog.core.versions import OpenTable, numbers_of
@@ -32,7 +31,7 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.result import WriteResult
 
 if TYPE_CHECKING:
-    from txlog.core.definition import BoundEngine, MergesRowChanges
+    from txlog.core.definition import BoundEngine, Definition, MergesRowChanges
     from txlog.core.workers import GivenWorkers, Workers
 
 
@@ -144,6 +143,8 @@ def bound_upsert(
 
 def _merging(state: TableState, upsert: UpsertOptions) -> tuple[MergesRowChanges, BoundEngine] | None:
     """What merges the rows of an upsert, and with which engine; None if it is a plain one."""
+    from txlog.core.definition import is_merged, row_changes
+
     if not is_merged(state, upsert):
         return None
     changes = row_changes("an upsert with a merge engine or with row kinds")

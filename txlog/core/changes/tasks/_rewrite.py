@@ -22,15 +22,11 @@ from txlog.core import ambient
 from txlog.core.changes.tasks._file_rows import FileRows, RowsAt
 from txlog.core.changes.tasks._operation import Images, MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks._small_files import HELD_FILE_BYTES, HeldFile
-from txlog.core.changes.tasks._spliced_copies import SplicedCopies
-from txlog.core.changes.tasks._tombstone_files import tombstone_adds
 from txlog.core.format.actions import AddFile, DeletionVectorDescriptor, FileId, LiveKey
 from txlog.core.format.arrow.arrays import from_flags, from_numbers
 from txlog.core.format.bitmaps import bitmap_of, numbers_of
 from txlog.core.format.defined_table import DefinedTable
-from txlog.core.format.deletion_vector import vector_files
 from txlog.core.format.schema import Field
-from txlog.core.format.wide_statistics import wide_statistics
 from txlog.core.parallel import Threads, begin, parallel_map
 from txlog.core.store import TableFiles
 from txlog.core.util import Apply
@@ -41,7 +37,6 @@ from txlog.core.writing import (
     TaskWriter,
     UnsentFiles,
     WritePlan,
-    write_vectors,
 )
 from txlog.core.writing.committable import PendingFile
 
@@ -50,6 +45,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyroaring import BitMap64
+
+    from txlog.core.changes.tasks._spliced_copies import SplicedCopies
 
 _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
@@ -193,9 +190,13 @@ class FileRewriter:
         """From now on, write with this version's properties. Its schema must be the same."""
         plan = WritePlan.of_table(table, self._uri, rows="completed", parquet=self._parquet)
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
-        # Who says how the new files are encoded wants all of them so.
-        splices = not self._parquet
-        self._spliced = SplicedCopies(self._store, table, self._operation, self._rows, self._plan) if splices else None
+        self._spliced = None if self._with_vectors or self._parquet else self._splicing(table)
+
+    def _splicing(self, table: DefinedTable) -> SplicedCopies:
+        """Not used where somebody says how new files are encoded: all of them are encoded so."""
+        from txlog.core.changes.tasks._spliced_copies import SplicedCopies
+
+        return SplicedCopies(self._store, table, self._operation, self._rows, self._plan)
 
     @property
     def repeated_work_s(self) -> float:
@@ -259,6 +260,10 @@ class FileRewriter:
 
     def _marked(self, touched: Sequence[MatchedFile]) -> Changed:
         """The same files with vectors that also mark the removed rows; files without a remaining row are left out."""
+        from txlog.core.format.deletion_vector import vector_files
+        from txlog.core.format.wide_statistics import wide_statistics
+        from txlog.core.writing import write_vectors
+
         left: list[tuple[LiveKey, MatchedFile, BitMap64]] = []
         removed: list[AddFile] = []
         known: dict[LiveKey, tuple[BitMap64, DeletionVectorDescriptor]] = {}
@@ -297,6 +302,8 @@ class FileRewriter:
         """Files of these rows, all of which are dead from the start."""
         found = self._written.tombstones
         if found is None or not found[0].equals(rows):
+            from txlog.core.changes.tasks._tombstone_files import tombstone_adds
+
             ids = self._rows.ids
             batch = rows if ids is None else ids.changed(rows, pa.nulls(rows.num_rows, pa.int64()))
             adds = tombstone_adds(self._files, self._write([batch], self._plan.without_rules()), self._unsent)

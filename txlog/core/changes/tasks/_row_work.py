@@ -23,7 +23,6 @@ import msgspec
 import numpy as np
 
 from txlog.core import ambient
-from txlog.core.changes.tasks._change_files import ChangesOfFiles
 from txlog.core.changes.tasks._file_rows import FileRows
 from txlog.core.changes.tasks._operation import KnownFiles, MatchedFile, MatchedRows, RowOperation
 from txlog.core.changes.tasks._rewrite import Changed, FileRewriter
@@ -45,6 +44,8 @@ from txlog.result import WriteMetrics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
+
+    from txlog.core.changes.tasks._change_files import ChangesOfFiles
 
 _LOOK_UPS_AT_ONCE = 2
 _REQUESTS_AT_ONCE = 16
@@ -91,6 +92,8 @@ class RowsDone(msgspec.Struct, frozen=True):
 
     def row_changes(self) -> ChangesOfFiles:
         """The same for the change data feed."""
+        from txlog.core.changes.tasks._change_files import ChangesOfFiles
+
         going = [each for each in self.touched if len(each.replaced)]
         marked = [(add, vector) for add, vector, _ in self.changed.marked]
         return ChangesOfFiles(self.operation, self.rows, going, self.is_written, marked, self.changed.new_files)
