@@ -35,6 +35,10 @@ APPEND_MODULES_MAX = 83
 APPEND_FUNCTIONS_MAX = 1_790
 """Functions in these modules. As it ends, Python's collector goes through them, and all other objects, four times."""
 
+UPSERT_MODULES_MAX = 190
+UPSERT_AND_DELETE_MODULES_MAX = 210
+"""The same for a first upsert, and for a delete after it."""
+
 ONLY_A_TYPE = {("txlog.core.sink._sink", "txlog.table"), ("txlog.result.report", "txlog.report.facts")}
 """Imports for the type of an argument or a field, against the order of rooms. pyproject.toml excepts them too."""
 
@@ -116,6 +120,10 @@ def test_the_package_exports_few_names_and_each_can_be_imported() -> None:
     assert all(getattr(txlog, name) is not None for name in txlog.__all__)
 
 
+# On a machine that takes a second from opening a table to a commit, the handle would write a checksum too.
+_NO_CHECKSUM = "import txlog.core.versions.upkeep._post_commit as upkeep; upkeep.CHECKSUM_SPACING_S = 1e9"
+
+
 def test_importing_txlog_loads_neither_spark_nor_arrow(record_property: Callable[[str, object], None]) -> None:
     """The bound is 150 ms; the test asserts what decides it, and shows the time."""
     heavy = {"pyspark", "pyarrow", "numpy", "pandas", "obstore", "sqlglot", "typer", "rich", "tenacity"}
@@ -137,11 +145,9 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
         table.append(pa.table({"id": [1]}))
     table._open_table.post_commit.drain()
     rows = "pyarrow.table({'id': pyarrow.nulls(1, 'int64')})"  # made without pandas, which pyarrow.array imports
-    # On a machine that takes a second from the one to the other, the handle would write a checksum too.
-    no_checksum = "import txlog.core.versions.upkeep._post_commit as upkeep; upkeep.CHECKSUM_SPACING_S = 1e9"
     load = "import sys, pyarrow; arrow = set(sys.modules); import txlog; txlog.Table; before = set(sys.modules)"
     append = (
-        f"{no_checksum}; table = txlog.Table.open({str(tmp_path)!r}); opened = set(sys.modules); table.append({rows})"
+        f"{_NO_CHECKSUM}; table = txlog.Table.open({str(tmp_path)!r}); opened = set(sys.modules); table.append({rows})"
     )
     function = "type(txlog.__getattr__)"
     owners = f"[each.__module__ or '' for each in __import__('gc').get_objects() if type(each) is {function}]"
@@ -180,6 +186,31 @@ def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(
     assert sum(name.partition(".")[0] == "txlog" for name in loaded) <= APPEND_MODULES_MAX
     assert sum(name.startswith("txlog") for name in functions) <= APPEND_FUNCTIONS_MAX
     assert not [name for name in to_open if name.startswith("txlog")], "each import in the main thread starts a thread"
+
+
+def test_a_first_row_change_loads_only_what_it_uses(tmp_path: Path) -> None:
+    """One process upserts, and then deletes: each module costs it a third of a millisecond."""
+    import pyarrow as pa
+
+    import txlog
+
+    txlog.Table.create(tmp_path, pa.schema([("id", pa.int64())])).append(pa.table({"id": range(9)}))
+    rows = "pyarrow.table({'id': pyarrow.nulls(1, 'int64').fill_null(3)})"
+    start = f"import sys, pyarrow, txlog; {_NO_CHECKSUM}; table = txlog.Table.open({str(tmp_path)!r})"
+    upsert = f"table.upsert({rows}, ['id']); print(*sys.modules)"
+    upserted, deleted = _run(f"{start}; {upsert}; table.delete('id = 4'); print(*sys.modules)").splitlines()
+    of_predicates = ("calendar", "collection", "format", "hash", "json", "lambda")
+    only_others_need = (
+        *(f"txlog.core.predicates._{kind}_kernels" for kind in of_predicates),
+        *(f"txlog.core.predicates._{kind}" for kind in ("casts", "functions", "kernels", "time_functions")),
+        *("txlog.core.changes.plan._change_files", "txlog.core.versions.decisions.changes"),
+        *("txlog.core.definition._table_definition", "txlog.core.format.wide_statistics", "txlog.core.format.z85"),
+        "txlog.core.changes.tasks._tombstone_files",
+    )
+    assert not {*only_others_need} & {*deleted.split(" ")}
+    assert not [name for name in upserted.split(" ") if name.startswith(("sqlglot", "txlog.core.predicates._sql"))]
+    for loaded, most in ((upserted, UPSERT_MODULES_MAX), (deleted, UPSERT_AND_DELETE_MODULES_MAX)):
+        assert sum(name.partition(".")[0] == "txlog" for name in loaded.split(" ")) <= most
 
 
 def test_the_command_line_starts_without_the_parser_of_sql_and_without_pandas() -> None:
