@@ -404,12 +404,7 @@ class SqlReader:
                 self._takes(node)
                 return self._moment("current_date" if isinstance(node, exp.CurrentDate) else "current_timestamp")
             case exp.Bracket():
-                self._takes(node, "this", "expressions", "offset", "safe", "returns_list_for_maps")
-                if len(node.expressions) != 1:
-                    raise self._refused(node)
-                from txlog.core.predicates._nested_functions import item
-
-                return item(self.value(node.this), self.value(node.expressions[0]))
+                return self._item(node)
             case exp.JSONExtract():
                 return self._inside(node)
             case exp.Anonymous():
@@ -610,6 +605,15 @@ class SqlReader:
             return field(self.value(node.this), str(node.expression.this))
         except InvalidInputError as error:
             raise InvalidInputError(f"{error.template}{self._place(node)}") from None
+
+    def _item(self, node: exp.Bracket) -> Expression:
+        """``values[0]``."""
+        from txlog.core.predicates._nested_functions import item
+
+        self._takes(node, "this", "expressions", "offset", "safe", "returns_list_for_maps")
+        if len(node.expressions) != 1:
+            raise self._refused(node)
+        return item(self.value(node.this), self.value(node.expressions[0]))
 
     def _inside(self, node: exp.JSONExtract) -> Expression:
         """``v:a.b[0]``: a part of a variant."""
