@@ -22,6 +22,8 @@ from tests.core.versions.test_offered_append import (
     see_others,
     settle,
 )
+from txlog.core.format.log_names import commit_name
+from txlog.core.versions.files import _delta_log
 from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, ConflictError, StorageError
 from txlog.table import Table
 
@@ -89,6 +91,20 @@ def test_whoever_commits_an_overwrite_replaces_what_its_partition_holds_by_then(
     assert (result.metrics.files_removed, result.metrics.rows_deleted) == (2, 3), "as it was when it was committed"
     assert [each["removed"] for each in world.history()[0]["txlog"]["joined"]] == [1, 2]
     world.check()
+
+
+def test_a_long_list_of_files_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_delta_log, "SHORT_BYTES", 0)
+    world = Parts(**GROUPED)
+    first, second = world.writer(waits=True), world.writer(waits=True)
+
+    def carry() -> None:
+        world.writer().append(rows("a", 11))
+        overwrite(second, "b", 20)
+
+    left_by(first, carry)
+    assert overwrite(first, "a", 10).metrics.files_removed == 2
+    assert log_of(first).names("read").count(commit_name(2)) == 1, "to follow the log, and not to list the files again"
 
 
 def test_two_overwrites_of_one_partition_take_two_versions_and_the_later_one_stays() -> None:
@@ -164,6 +180,28 @@ def test_an_overwrite_of_a_crashed_writer_lands_once_or_never() -> None:
     overwrite(world.writer(waits=True), "c", 30)
     assert world.rows() == [("a", 10), ("a", 11), ("b", 20), ("c", 30)], "its intent is still there, and has landed"
     world.check()
+
+
+def test_a_handle_waits_once_for_a_crashed_writer_of_the_other_kind() -> None:
+    world = Parts(**GROUPED)
+    crashed = world.writer(waits=True)
+
+    def crash() -> None:
+        raise KeyboardInterrupt
+
+    left_by(crashed, crash)
+    folder_of(crashed).script["delete"] = [lambda real, name: None]
+    with pytest.raises(KeyboardInterrupt):
+        overwrite(crashed, "a", 10)
+    writer = world.writer(waits=True)
+    looks = []
+    for number in range(2):
+        before_them = len(folder_of(writer).names("list_from"))
+        writer.append(rows("a", 20 + number))
+        looks.append(len(folder_of(writer).names("list_from")) - before_them)
+    assert looks[0] > looks[1] == 1
+    assert overwrite(world.writer(waits=True), "b", 30).version == 4, "who is of its kind commits it too"
+    assert world.rows() == [("a", 10), ("b", 30), ("c", 2)]
 
 
 def test_an_overwrite_that_may_land_later_is_unknown_until_it_is_resolved() -> None:

@@ -50,6 +50,8 @@ class RegionReplacement:
     ) -> None:
         self._open_table = open_table
         self._job = job
+        self._held: pa.Table | None = None
+        """The last list of files: as long as it is held, a list of a newer version takes only the commits since."""
         predicate = job.plan.rows_where
         self._rows = (
             None
@@ -79,7 +81,7 @@ class RegionReplacement:
             return self._replace_rows(self._rows, builder, state)
         open_table, job = self._open_table, self._job
         replaced = OverwriteEffects()
-        live = open_table.log.files(state)
+        live = self._held = open_table.log.files(state)
         if job.intent.kind == "overwrite_partitions" and state.partition_columns:
             open_table.log.check_zones(state)
             fields = physical_fields(state.schema, state.partition_columns)

@@ -124,11 +124,12 @@ class OfferedAppend:
         if found is None:  # nobody knows of this append, or how old the others are
             self._standing = Standing()
             return True
-        if not {*self._ahead} <= {*found.ahead}:
+        ahead = tuple(filter(self._line.still_waits_for, found.ahead))
+        if not {*self._ahead} <= {*ahead}:
             self._moved_s = ambient.monotonic_s()
-        self._standing, self._ahead = found, found.ahead
-        self._line.saw((*found.ahead, *found.others))
-        if not found.ahead or self._is_late():
+        self._standing, self._ahead = found, ahead
+        self._line.saw((*found.ahead, *found.others, *found.of_other_kind))
+        if not ahead or self._is_late():
             return True
         self._end_reading()
         if self._is_next and not {*found.others} <= self._intents.keys():
@@ -186,7 +187,8 @@ class OfferedAppend:
 
     def landed_alone(self) -> None:
         """Nobody else waited: the next commits of this handle need no line."""
-        if self.is_open and not self.took_others and not self._standing.others:
+        has_company = self.took_others or self._standing.others or self._standing.of_other_kind
+        if self.is_open and not has_company:
             self._line.crowded_until_s = -math.inf
 
     def close(self) -> None:
@@ -240,4 +242,7 @@ class OfferedAppend:
         patience_s = max(_TAKE_OVER_MIN_S, round_trips_s)
         for name in self._ahead:
             patience_s += max(_TAKE_OVER_MIN_S, round_trips_s) if named_intent(name) is not None else STALL_S
-        return bool(self._ahead) and ambient.monotonic_s() - self._moved_s > patience_s
+        is_late = bool(self._ahead) and ambient.monotonic_s() - self._moved_s > patience_s
+        if is_late:  # those of its kind go with its own version, and its next ones need not wait for the others again
+            self._line.pass_by(name for name in self._ahead if not is_same_kind(name, self._name))
+        return is_late

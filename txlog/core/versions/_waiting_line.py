@@ -40,6 +40,7 @@ STALL_S = 2.0  # in which nobody ahead lands: the first of them has crashed
 _NEXT_STALL_S = 0.5  # for those that follow a crashed one
 _ROUND_TRIPS_STALLED = 4  # the same in round trips, for each place in the line
 _OLD_MS = 60_000  # a mark that is older than another one by so much was left by a crash
+_PASSED_BY_MAX = 1000
 _OUT_OF_ORDER_S = 60.0  # how long a handle does without a line whose folder could not be written
 _MARK = b"{}"
 
@@ -54,6 +55,7 @@ class WaitingLine:
         self.out_of_order_until_s = -math.inf
         self._left_s = -math.inf
         self._looked_s = -math.inf
+        self._passed_by: frozenset[str] = frozenset()
 
     def place(self, txn_id: str, counts: Callable[[str], bool] = lambda name: True) -> PlaceInQueue:
         """The place of one commit, which is not in the line yet. Names that do not count wait for nothing any more."""
@@ -71,6 +73,15 @@ class WaitingLine:
     def saw_others(self) -> None:
         """Remember that others wait: one of them was seen, or a version with the appends of several."""
         self.crowded_until_s = ambient.monotonic_s() + self.memory_s()
+
+    def pass_by(self, names: Iterable[str]) -> None:
+        """Wait for these no more: they did not land in time. Their intents stay, for those who may commit them."""
+        passed_by = self._passed_by if len(self._passed_by) < _PASSED_BY_MAX else frozenset()
+        self._passed_by = passed_by.union(names)
+
+    def still_waits_for(self, name: str) -> bool:
+        """Whether this handle has not passed it by."""
+        return name not in self._passed_by
 
     def memory_s(self) -> float:
         """How long what a handle saw of others counts. A version takes round trips, so more on a slow store."""
@@ -199,6 +210,7 @@ class PlaceInQueue:
         ):
             crashed = self._ahead.pop(0)
             self._line.delete_mark(crashed)
+            self._line.pass_by((crashed,))
             self._moved()
             self._stall_s = _NEXT_STALL_S
 
@@ -229,7 +241,7 @@ class PlaceInQueue:
         """Those that have waited for longer, in order, without those that crashed long ago. A mark of its own that the
         list lacks was put after all others in it."""
         order = sorted(found, key=lambda mark: (mark.modified_ms, mark.name))
-        order = [mark for mark in order if mark.name == self._txn_id or self._counts(mark.name)]
+        order = [mark for mark in order if mark.name == self._txn_id or self._waits_for(mark.name)]
         newest_ms = order[-1].modified_ms if order else 0
         names = [mark.name for mark in order]
         end = names.index(self._txn_id) if self._txn_id in names else len(names)
@@ -239,6 +251,9 @@ class PlaceInQueue:
 
     def _others(self, found: Iterable[ObjectMeta]) -> list[str]:
         return [mark.name for mark in found if mark.name != self._txn_id and self._counts(mark.name)]
+
+    def _waits_for(self, name: str) -> bool:
+        return self._counts(name) and self._line.still_waits_for(name)
 
     def _moved(self) -> None:
         self._moved_s = ambient.monotonic_s()

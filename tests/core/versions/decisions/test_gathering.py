@@ -62,6 +62,12 @@ def test_a_commit_that_cannot_be_joined_keeps_its_place_in_line() -> None:
     assert stands(at("mark", 10), at(OWN, 20), at("another mark", 30)) == Standing(("mark",))
 
 
+def test_overwrites_keep_their_place_among_appends_which_do_not_carry_them() -> None:
+    early, late = (intent_name(9, name, replaces=True) for name in ("early", "late"))
+    found = stands(at(early, 10), at(of("append"), 15), at(OWN, 20), at(late, 30), at("1mark", 40))
+    assert found == Standing((early, of("append")), (of("append"),), of_other_kind=(late,))
+
+
 def test_a_list_without_the_own_intent_says_nothing() -> None:
     assert stands(at(of("other"), 10)) is None
     assert stands() is None

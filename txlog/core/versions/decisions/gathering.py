@@ -55,12 +55,14 @@ class Standing(msgspec.Struct, frozen=True):
     """Where a writer stands among the waiting ones.
 
     ``ahead`` are the names that go first, in order. ``others`` are the intents of its kind, which its commit may take,
-    in order. ``left_behind`` are the names that nobody needs any more.
+    in order, and ``of_other_kind`` intents that come after it, which its commit may not take. ``left_behind`` are the
+    names that nobody needs any more.
     """
 
     ahead: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     left_behind: tuple[str, ...] = ()
+    of_other_kind: tuple[str, ...] = ()
 
 
 def standing(listed: Iterable[ListedFile], own: str, known: KnownLog, *, waited_ms: int) -> Standing | None:
@@ -75,7 +77,7 @@ def standing(listed: Iterable[ListedFile], own: str, known: KnownLog, *, waited_
         return None
     place = names.index(own)
     now_ms = max(order[-1].modified_ms, order[place].modified_ms + waited_ms)
-    ahead, others, left_behind = [], [], []
+    ahead, others, left_behind, of_other_kind = [], [], [], []
     size_bytes = order[place].size
     for number, each in enumerate(order):
         intent = named_intent(each.name)
@@ -91,12 +93,16 @@ def standing(listed: Iterable[ListedFile], own: str, known: KnownLog, *, waited_
             continue
         if number < place:
             ahead.append(each.name)
-        if intent is None or not is_same_kind(each.name, own):
+        if intent is None:
+            continue
+        if not is_same_kind(each.name, own):
+            if number > place:
+                of_other_kind.append(each.name)
             continue
         size_bytes += each.size
         if each.size <= INTENT_BYTES_MAX and size_bytes <= BYTES_MAX:
             others.append(each.name)
-    return Standing(tuple(ahead), tuple(others[: MEMBERS_MAX - 1]), tuple(left_behind))
+    return Standing(tuple(ahead), tuple(others[: MEMBERS_MAX - 1]), tuple(left_behind), tuple(of_other_kind))
 
 
 def may_be_taken(name: str, known: KnownLog) -> bool:

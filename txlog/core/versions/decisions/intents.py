@@ -122,8 +122,9 @@ def named_intent(name: str) -> tuple[int, str] | None:
 
 
 def is_same_kind(name: str, other: str) -> bool:
-    """Whether what two names of intents stand for may share a version: appends, or what replaces partitions."""
-    return name[0] == other[0]
+    """Whether a name stands for what may share a version with the intent ``other``: both are of appends, or both of
+    what replaces partitions. A mark is of no kind."""
+    return named_intent(name) is not None and name[0] == other[0]
 
 
 # --- members ------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ _COMMITS_KEPT = 8
 """So many of them, one after the other."""
 MANY_FILES = 100_000
 """Parsing the statistics of this many listed files takes longer than reading typed statistics from a checkpoint."""
-_SHORT_BYTES = 1 << 20
+SHORT_BYTES = 1 << 20
 """A list of files of at most this size is kept for the next read of the same version."""
 _LARGE_COMMIT_BYTES = 1 << 20
 """Two commits of the same size that is larger than this are taken for the same one, rather than read."""
@@ -440,12 +440,12 @@ class DeltaLog:
             else:
                 live = self._files.files_from(table, version, state, self._kept(version + 1, state.version))
         self._live = (state.version, asked, weakref.ref(live))
-        self._short = (state, live) if live.nbytes <= _SHORT_BYTES else None
+        self._short = (state, live) if live.nbytes <= SHORT_BYTES else None
         return live
 
     def hold_files(self, state: TableState, files: pa.Table) -> None:
         """Keep the live files of a version, if they are few, for who asks for them next: its writer has them."""
-        if files.nbytes <= _SHORT_BYTES:
+        if files.nbytes <= SHORT_BYTES:
             self._live = (state.version, ambient.instant(), weakref.ref(files))
             self._short = (state, files)
 
