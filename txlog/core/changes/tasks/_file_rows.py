@@ -39,6 +39,9 @@ _Integer = TypeVar("_Integer", bound="np.integer[Any]")
 
 _WHOLE_ROWS = 1 << 16  # batch size for many columns: fewer cost time for each batch, more leave the CPU caches
 _GROUP_ROWS = 1 << 20
+LOOKED_INTO_ROWS = (
+    1 << 15
+)  # of few columns: what is computed of each batch stays in the CPU caches, and takes no memory
 
 KEPT_BYTES = 64 << 20
 """The most bytes of rows that are kept for later."""
@@ -61,14 +64,16 @@ class FileReader:
         by_row_group: bool = False,
         keeps_dictionaries: bool = False,
         filters_rows: bool = True,
+        uses_threads: bool = True,
     ) -> None:
+        at_most = _WHOLE_ROWS if are_whole_rows else BATCH_ROWS if keeps_dictionaries else LOOKED_INTO_ROWS
         self._reader = TaskReader(
             store,
             selection,
-            batch_rows=_GROUP_ROWS if by_row_group else _WHOLE_ROWS if are_whole_rows else BATCH_ROWS,
+            batch_rows=_GROUP_ROWS if by_row_group else at_most,
             keeps_dictionaries=are_whole_rows or by_row_group or keeps_dictionaries,
             filters_rows=filters_rows,
-            uses_threads=not by_row_group,
+            uses_threads=uses_threads,
         )
         self._selection = selection
 
@@ -122,6 +127,8 @@ class FileRows:
         self._small = SmallFiles(held)
         self.expects_changes = True
         """Whether many of the small files that are `joined` next will be needed again."""
+        self.one_thread_a_file = False
+        """Whether whoever looks into a file also decodes it: others do the same on all processors."""
         self.ids = RowIds.of(table)
         """The columns in which files keep row ids; None if the table does not promise stable row ids."""
         self.fields = table.schema.fields if self.ids is None else (*table.schema.fields, *self.ids.fields)
@@ -141,7 +148,8 @@ class FileRows:
         may have such a row. Equal arguments return the same reader.
         """
         names = tuple(field.name for field in fields)
-        forms = are_whole_rows, by_row_group, keeps_dictionaries, filters_rows
+        uses_threads = are_whole_rows or not (by_row_group or keeps_dictionaries or self.one_thread_a_file)
+        forms = are_whole_rows, by_row_group, keeps_dictionaries, filters_rows, uses_threads
         key = names, id(predicate), forms  # the reader keeps the predicate alive
         found = self._readers.get(key)
         if found is None:
@@ -153,6 +161,7 @@ class FileRows:
                 by_row_group=by_row_group,
                 keeps_dictionaries=keeps_dictionaries,
                 filters_rows=filters_rows,
+                uses_threads=uses_threads,
             )
             self._readers[key] = found
         return found

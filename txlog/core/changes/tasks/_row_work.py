@@ -15,6 +15,7 @@ import bisect
 import contextlib
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -218,6 +219,7 @@ class RowWork:
         all_adds, adds = adds, [add for add in adds if add.file_id not in kept]
         largest_first = sorted(adds, key=lambda add: -add.size)
         large = bisect.bisect_left(largest_first, -SMALL_BYTES, key=lambda add: -add.size)
+        self.rows.one_thread_a_file = large > 1 and (os.cpu_count() or 1) <= _LOOK_UPS_AT_ONCE
         looked_up = itertools.chain(
             parallel_map(self._looked_up, largest_first[:large], threads=_LOOK_UPS_AT_ONCE),
             self._small_looked_up(largest_first[large:]),
