@@ -18,6 +18,7 @@ from msgspec.structs import replace
 import txlog
 from tests.parquet_bytes import short_chunk
 from txlog.core.predicates import bind_predicate
+from txlog.core.reading import _scan_task as scan_task
 from txlog.core.reading._scan_plan import ScanPlan, select
 from txlog.core.store import open_store
 from txlog.core.versions.files import DeltaLog
@@ -177,3 +178,27 @@ def test_reading_all_small_files_opens_each_once_and_their_rows_come_in_one_batc
     (batch,) = plan.batches(store, wants_all=True)
     assert sorted(batch["id"].to_pylist()) == [*range(9)]
     assert len(opened) == len({*opened}) == 9
+
+
+def test_files_without_rows_are_read_together_by_a_condition_on_a_column_that_is_not_returned(
+    make_table: Callable[..., txlog.Table],
+) -> None:
+    table = make_table(schema=pa.schema([("id", pa.int64()), ("part", pa.string())]), partition_by=["part"])
+    Path(table.uri, "part=a").mkdir()
+    for name in ("part=a/1.parquet", "part=a/2.parquet"):
+        pq.write_table(pa.table({"id": pa.array([], pa.int64())}), Path(table.uri, name))
+        table.add_files([name])
+    assert table.to_arrow(columns=["id"], where="part = 'a'").num_rows == 0
+
+
+def test_small_files_that_decode_to_many_bytes_are_read_a_few_at_a_time(
+    make_table: Callable[..., txlog.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(schema=pa.schema([("id", pa.int64()), ("text", pa.string())]))
+    for id in range(6):
+        table.append(pa.table({"id": [id] * 10, "text": ["x" * 1000] * 10}))
+    monkeypatch.setattr(scan_task, "TOGETHER_BYTES", 25_000)
+    plan, log = plan_of(table)
+    found = [*plan.batches(log.store, wants_all=True)]
+    assert [each.num_rows for each in found] == [20, 20, 20]
+    assert sorted(pa.Table.from_batches(found)["id"].to_pylist()) == [id for id in range(6) for _ in range(10)]

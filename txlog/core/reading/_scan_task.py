@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 131_072
 
-_TOGETHER_BYTES = 16 << 20
-"""What a small file may take in memory where several are read together."""
+TOGETHER_BYTES = 16 << 20
+"""What small files that are read together may take in memory."""
 
 SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have started
 
@@ -246,19 +246,34 @@ class TaskReader:
 
     def _together(self, tasks: Sequence[ScanTask]) -> Iterator[pa.RecordBatch]:
         """The rows of several small files, in order: those with equal columns are converted and filtered at once."""
-        try:
-            found = [self._stored(task, _TOGETHER_BYTES) for task in tasks]
-            batches = [] if None in found else [*self._live(found)]  # type: ignore[arg-type]
-        except _FAULTS:
-            found = [None]
-        if None in found:
-            for task in tasks:  # it names the file, or reads a large one in pieces
-                yield from self.batches(task)
-            return
-        yield from batches
+        found: list[_StoredRows] = []
+        left_bytes = TOGETHER_BYTES
+        for task in tasks:
+            try:
+                stored = self._stored(task, TOGETHER_BYTES)
+            except _FAULTS:
+                stored = None
+            if stored is None or stored.size_bytes > left_bytes:  # small files may decode to many bytes
+                yield from self._live(found)
+                found, left_bytes = [], TOGETHER_BYTES
+            if stored is None:
+                yield from self.batches(task)  # it names the file, or reads a large one in pieces
+            else:
+                found.append(stored)
+                left_bytes -= stored.size_bytes
+        yield from self._live(found)
 
     def _live(self, stored: Sequence[_StoredRows]) -> Iterator[pa.RecordBatch]:
         """The live rows of several files that the predicate keeps."""
+        try:
+            batches = [*self._live_of_alike(stored)]
+        except _FAULTS:
+            for each in stored:
+                yield from self.batches(each.task)  # it names the file
+            return
+        yield from batches
+
+    def _live_of_alike(self, stored: Sequence[_StoredRows]) -> Iterator[pa.RecordBatch]:
         names = [each.name for each in self._selection.fields]
         for _, some in itertools.groupby(stored, key=lambda each: id(each.columns)):
             batch = self._of_alike([*some], self._needed, is_live=True)
@@ -315,7 +330,7 @@ class TaskReader:
         columns = stored[0].columns
         counts = [each.num_rows for each in stored]
         if not any(counts):  # files without a row group give no batch
-            nothing = [pa.nulls(0, self._schema.field(each.name).type) for each in fields]
+            nothing = [pa.nulls(0, type_to_arrow(each.type)) for each in fields]
             return pa.RecordBatch.from_arrays(nothing, names=[each.name for each in fields])
         batches = [batch for each in stored for batch in each.batches]
         rows = (
