@@ -1,14 +1,15 @@
 """Compaction after commits, if the table property ``delta.autoOptimize.autoCompact`` requests it.
 
-In: the table state after a commit. Out: nothing. After every tenth version, whichever process committed it, the handle
-looks for partitions with many small files and compacts them in a separate thread, one compaction at a time. It never
-delays the commit or makes it fail: errors are logged.
+In: the table state after a commit. Out: nothing. After one of every ten versions, whichever process committed it, the
+handle looks for partitions with many small files and compacts them in a separate thread, one compaction at a time. It
+never delays the commit or makes it fail: errors are logged.
 
 The thread imports nothing, for the reason given in ``core.versions.upkeep._post_commit``.
 """
 
 from __future__ import annotations
 
+import zlib
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ class AutoCompaction:
         """Start a compaction if one is due at ``state`` and none runs. Never raises."""
         if (
             not state.properties.auto_compact
-            or state.version % _EVERY
+            or not _is_due(state.version)
             or open_table.log.versions.capabilities.maintains
         ):
             return
@@ -54,6 +55,16 @@ class AutoCompaction:
     def drain(self) -> None:
         """Wait for a running compaction."""
         self._background.drain()
+
+
+def _is_due(version: int) -> bool:
+    """Whether this one of its ten versions is the one after which its writer looks.
+
+    It has another place in each ten: engines that do not compact may write every second version, or every version but
+    one of ten, and a fixed place could then always be theirs.
+    """
+    tens, place = divmod(version, _EVERY)
+    return place == zlib.crc32(b"%d" % tens) % _EVERY
 
 
 def _compact(open_table: OpenTable) -> None:
