@@ -36,6 +36,8 @@ PEERS = {
     "ducklake-postgres": "DuckLake, PostgreSQL",
 }
 """All that do row changes, and what a page calls them."""
+BY_ITSELF = {"txlog-auto": "txlog, compacts by itself"}
+"""Small files become large ones after commits, if the table's property says so."""
 WITHOUT_INLINING = {
     "ducklake-sqlite-files": "DuckLake, SQLite, without inlining",
     "ducklake-postgres-files": "DuckLake, PostgreSQL, without inlining",

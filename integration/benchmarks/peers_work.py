@@ -6,6 +6,7 @@ the time the call took and its answer, or the error. `PEERS` has the formats; al
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 DUCKDB_EXTENSIONS = ("ducklake", "sqlite_scanner", "postgres_scanner")
 VECTORS = {"delta.enableDeletionVectors": "true"}
+COMPACTS_BY_ITSELF = {"delta.autoOptimize.autoCompact": "true"}
 
 
 class Peer(Protocol):
@@ -286,9 +288,15 @@ def connect_duckdb(extensions: Sequence[str], path: str | Path = ":memory:") -> 
     return connection
 
 
+@functools.cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    """A connection for all queries, as DuckLake has one."""
+    return connect_duckdb(())
+
+
 def _by_duckdb(t: Any, query: str) -> list[Any]:
     """What DuckDB says of an Arrow dataset or stream."""
-    with connect_duckdb(()) as connection:
+    with _duckdb().cursor() as connection:
         connection.register("t", t)
         (row,) = connection.execute(query).fetchall()
         return list(row)
@@ -328,6 +336,7 @@ def _peer(name: str, place: Path, dsn: str) -> Peer:
     made: dict[str, Callable[[], Peer]] = {
         "txlog-vectors": lambda: Txlog(place, VECTORS),
         "txlog-copies": lambda: Txlog(place, {}),
+        "txlog-auto": lambda: Txlog(place, COMPACTS_BY_ITSELF),
         "deltalake": lambda: Deltalake(place),
         "spark-vectors": lambda: SparkDelta(place, VECTORS),
         "spark-copies": lambda: SparkDelta(place, {}),

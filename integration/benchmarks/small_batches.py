@@ -1,9 +1,10 @@
 """Streaming of small batches, as in DuckLake's benchmark of data inlining: 300,000 rows by ten, then three queries.
 
 DuckLake's catalog takes small batches as rows instead of files if it *inlines* them, which is its default; it is here
-with and without. Each program appends through one handle, for a limited time; queries come before and after the upkeep
-that its users run: of all that it appended, and of a table with as many batches for everybody, since only these times
-compare. What was appended is checked by the answers.
+with and without. txlog is here twice: it compacts after commits if the table's property says so, or `maintain` does.
+Each program appends through one handle, for a limited time; queries come before and after the upkeep that its users
+run: of all that it appended, and of a table with as many batches for everybody, since only these times compare. What
+was appended is checked by the answers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import bars
 from benchmarks.measure import Bench, markdown_table
-from benchmarks.peers import PEERS, WITHOUT_INLINING, Field, Measured, Worker, check, field_of
+from benchmarks.peers import BY_ITSELF, PEERS, WITHOUT_INLINING, Field, Measured, Worker, check, field_of
 from benchmarks.peers_work import batches_of, connect_duckdb
 
 TITLE = "Streaming of small batches"
@@ -37,8 +38,8 @@ _UPKEEP_WITHIN_S = 600.0
 
 def run(bench: Bench) -> str:
     count, limit_s = bench.scale((30_000, 100.0), (20, 60.0))
-    names = {**PEERS, **WITHOUT_INLINING}
-    names = {name: words for name, words in names.items() if name not in ("txlog-vectors", "spark-vectors")}
+    names = {**BY_ITSELF, **PEERS, **WITHOUT_INLINING}
+    names = {name: names[name] for name in ("txlog-copies", *names) if name not in ("txlog-vectors", "spark-vectors")}
     first = bench.folder("first.parquet")
     (rows,) = batches_of(1, 1)
     pq.write_table(rows.slice(0, 0), first)
@@ -59,7 +60,8 @@ def run(bench: Bench) -> str:
     return (
         f"{markdown_table(header, lines)}\n\n{picture}\n\n{count:,} batches of {ROWS_EACH} rows of three columns,"
         f" through one handle, for at most {limit_s:.0f} s; medians of three runs of the queries. Upkeep: txlog"
-        " `maintain`, deltalake `optimize.compact`, Spark `OPTIMIZE`, DuckLake `CHECKPOINT`; PyIceberg has none."
+        " `maintain`, deltalake `optimize.compact`, Spark `OPTIMIZE`, DuckLake `CHECKPOINT`; PyIceberg has none. A"
+        " table with the property `delta.autoOptimize.autoCompact` compacts by itself after commits."
     )
 
 
