@@ -16,11 +16,13 @@ from msgspec.structs import replace
 
 import txlog
 from tests.watched import KEYS, SCHEMA, Watched, rows, values
+from txlog.core.changes.plan import _file_choice
 from txlog.core.changes.tasks import _rewrite as rewrite
 from txlog.core.changes.tasks import _row_work as row_work
 from txlog.core.changes.tasks.operations import _keyed_change as keyed_change
 from txlog.core.format import bitmaps
 from txlog.core.format.bitmaps import bitmap_of
+from txlog.core.format.file_columns import add_files_of
 from txlog.core.format.log_names import commit_name
 from txlog.core.reading import FileKeys, KeyCache
 
@@ -124,6 +126,26 @@ def test_an_upsert_with_cached_keys_keeps_the_tags_that_another_writer_gave_a_fi
     assert now.key != tagged.key, "the upsert gave it another vector"
 
 
+@pytest.mark.parametrize("few", [0, 1_000])
+def test_upserts_in_a_row_see_what_others_did_between_them(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_file_choice, "FEW_FILES", few)
+    watched = Watched()
+    watched.others.append(rows(*range(10)))
+    for number in range(3):
+        watched.table.upsert(rows(number, v=1), ["id"])
+    for number in range(10, 22):  # more commits than a handle keeps
+        watched.others.append(rows(number))
+    watched.others.delete("id = 4")
+    watched.table.upsert(rows(0, 4, 21, v=2), ["id"])
+    watched.others.optimize()
+    watched.table.upsert(rows(5, v=3), ["id"])
+    log = watched.others._open_table.log
+    fresh = add_files_of(log.files(log.reload()))
+    assert {file.key for file in watched.adds()} == {file.key for file in fresh}
+    found = {**dict.fromkeys(range(22), 0), 1: 1, 2: 1, 0: 2, 4: 2, 21: 2, 5: 3}
+    assert values(watched) == found
+
+
 @pytest.mark.parametrize("size", [0, 100])
 def test_upserts_without_room_in_the_key_cache_read_files_and_give_the_same_rows(size: int) -> None:
     watched = Watched(key_cache_size=size)
@@ -132,6 +154,7 @@ def test_upserts_without_room_in_the_key_cache_read_files_and_give_the_same_rows
         assert watched.read_by(lambda number=number: watched.table.upsert(rows(number, v=1), ["id"]))
     assert values(watched) == {each: int(each < 5) for each in range(100)}
     assert watched.open_table.key_cache.size_bytes <= size
+    assert watched.open_table.log._offered is None, "the list of files has no room either"
 
 
 def test_the_size_of_the_cache_is_an_option_of_the_handle_that_goes_with_it(tmp_path: Path) -> None:

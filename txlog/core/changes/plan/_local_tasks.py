@@ -122,8 +122,10 @@ class LocalTasks:
             return
         self._work.keep_written()
         known.keep_beside()
-        self._open_table.key_cache.hold(live, self._work.live_vectors({*live.files.keys}))
-        files = live.files
+        cache, files = self._open_table.key_cache, live.files
+        cache.hold(live, self._work.live_vectors({*files.keys}))
+        if cache.live is not live:  # there is no room for it
+            return
         made = (lambda: files.table) if files.are_few else weakref.ref(files.table)
         self._open_table.log.offer_files(live.state, live.asked, made)
 
