@@ -2447,7 +2447,9 @@ def _open_table(
 
         place = place_at(uri, storage_options, credential_provider)
         store, storage_options, credential_provider = place.store(), place.storage_options, place.credential_provider
-    return OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers, time_zone)
+    opened = OpenTable(store, retry, hooks, key_cache_size, storage_options, credential_provider, workers, time_zone)
+    opened.after_commit = _AfterCommit()
+    return opened
 
 
 def _probe_new_location(open_table: OpenTable) -> None:

@@ -93,6 +93,15 @@ def test_a_handle_that_was_pickled_compacts_too(make_table: MakeTable) -> None:
     assert operations(other)[0] == "OPTIMIZE"
 
 
+def test_a_write_without_a_handle_compacts_too(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(Background, "begin", lambda _self, what, _work, **_: begun.append(what))
+    monkeypatch.setattr(auto_compaction, "_is_due", lambda _: True)
+    table = make_table(schema="id bigint", properties=AUTO)
+    txlog.write(table.uri, pa.table({"id": [1]}))
+    assert f"the compaction of {table.uri} after v1" in begun
+
+
 def test_a_compaction_that_fails_is_logged_and_the_commit_is_kept(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
