@@ -399,7 +399,7 @@ def test_engines_get_the_rows_of_small_files_in_few_batches_and_the_first_ones_f
     assert dataset.scanner(columns=[]).count_rows() == 100  # pyarrow 26 forgets the rows when it casts no columns
     dataset, files = counted(table)
     assert dataset.head(1).num_rows == 1
-    assert len(files.opened) <= 32
+    assert len(files.opened) <= 64, "how many batches Arrow asks for depends on its threads"
 
 
 def test_small_files_of_an_object_store_are_opened_several_at_a_time(make_table: Callable[..., txlog.Table]) -> None:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from txlog.core.format.actions import DeletionVectorDescriptor
 from txlog.core.format.arrow.arrays import array_of, flags_of, from_flags, from_numbers, without_views
+from txlog.core.format.arrow.parquet_join import FileShape, JoinedParquet
 from txlog.core.format.arrow.parquet_rows import counted_batches, few_rows, row_count, rows_by_group
 from txlog.core.format.column_mapping import physical_name
 from txlog.core.format.partition_values import decode
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from txlog.core.predicates.skipping import RowGroupPruner
 
 BATCH_ROWS = 131_072
+
+_REFUSED_MAX = 4
+"""After so many files in a row that are joined to no other, it is not tried again: it takes as long as reading them."""
 
 TOGETHER_BYTES = 16 << 20
 """What small files that are read together may take in memory."""
@@ -153,12 +157,13 @@ class ScanTask(msgspec.Struct, frozen=True):
 
 
 class _StoredRows(msgspec.Struct, frozen=True, eq=False):
-    """All rows of one small file, dead ones included, as the file stores them."""
+    """All rows of one small file, or of several with equal columns, dead ones included, as the files store them;
+    ``counts`` are the rows of each."""
 
-    task: ScanTask
+    tasks: Sequence[ScanTask]
+    counts: Sequence[int]
     columns: ParquetColumns
     batches: Sequence[pa.RecordBatch]
-    num_rows: int
     size_bytes: int
 
 
@@ -194,6 +199,8 @@ class TaskReader:
         is_encoded = keeps_dictionaries and selection.predicate is None
         texts = [each for each in self._needed if is_encoded and each.type in (STRING, BINARY)]
         self._texts = frozenset(map(physical_name, texts))
+        self._shape: FileShape | None = None
+        self._refused = 0  # files in a row that were joined to no other
         self._columns: tuple[pa.Schema, ParquetColumns] | None = None  # of the previous file: most files are alike
 
     def batches(self, task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
@@ -230,7 +237,7 @@ class TaskReader:
             left_bytes -= stored.size_bytes + COLUMN_BYTES * sum(batch.num_columns for batch in stored.batches)
             if left_bytes < 0:
                 break
-        return self._joined(found) if found else None, [each.num_rows for each in found]
+        return self._joined(found) if found else None, [each.counts[0] for each in found]
 
     def in_order(self, tasks: Iterable[ScanTask], *, wants_all: bool) -> Generator[pa.RecordBatch, None, None]:
         """The rows of tasks, one file after the other; small files that follow each other are decoded together.
@@ -248,28 +255,82 @@ class TaskReader:
         """The rows of several small files, in order: those with equal columns are converted and filtered at once."""
         found: list[_StoredRows] = []
         left_bytes = TOGETHER_BYTES
-        for task in tasks:
-            try:
-                stored = self._stored(task, TOGETHER_BYTES)
-            except _FAULTS:
-                stored = None
-            if stored is None or stored.size_bytes > left_bytes:  # small files may decode to many bytes
+        for stored in self._stored_of(tasks):
+            is_alone = isinstance(stored, ScanTask)
+            if is_alone or stored.size_bytes > left_bytes:  # small files may decode to many bytes
                 yield from self._live(found)
                 found, left_bytes = [], TOGETHER_BYTES
-            if stored is None:
-                yield from self.batches(task)  # it names the file, or reads a large one in pieces
+            if isinstance(stored, ScanTask):
+                yield from self.batches(stored)  # it names the file, or reads a large one in pieces
             else:
                 found.append(stored)
                 left_bytes -= stored.size_bytes
         yield from self._live(found)
+
+    def _stored_of(self, tasks: Sequence[ScanTask]) -> Iterator[_StoredRows | ScanTask]:
+        """The rows of files, which Arrow decodes together where it can; or the task of a file to be read alone."""
+        joined = None if self._shape is None else JoinedParquet(self._shape, TOGETHER_BYTES)
+        added: list[tuple[ScanTask, bytes]] = []
+        for task in tasks:
+            try:
+                with self._store.files.open(task.path) as source:
+                    body = source.read()
+                if joined is not None and joined.add(body) is not None:
+                    added.append((task, body))
+                    continue
+                begun = self._begun(body)
+            except _FAULTS:
+                yield from self._decoded(joined, added)
+                joined, added = None, []
+                yield task
+                continue
+            yield from self._decoded(joined, added)
+            joined, added = begun, [(task, body)]
+        yield from self._decoded(joined, added)
+
+    def _begun(self, body: bytes) -> JoinedParquet | None:
+        """The beginning of a file for this one and others like it, if they can be joined."""
+        if self._refused >= _REFUSED_MAX:
+            return None
+        self._refused += 1
+        with pq.ParquetFile(pa.BufferReader(body)) as parquet:
+            names = self._columns_of(parquet.schema_arrow).names
+        self._shape = FileShape.of(body, names) if names else None
+        joined = None if self._shape is None else JoinedParquet(self._shape, TOGETHER_BYTES)
+        return None if joined is None or joined.add(body) is None else joined
+
+    def _decoded(
+        self, joined: JoinedParquet | None, added: Sequence[tuple[ScanTask, bytes]]
+    ) -> Iterator[_StoredRows | ScanTask]:
+        found: _StoredRows | None = None
+        if joined is not None and len(added) > 1:  # alone, Arrow looks at all of a file's footer
+            self._refused = 0
+            with contextlib.suppress(*_FAULTS):
+                found = self._stored_in(joined, [task for task, _ in added])
+        if found is not None:
+            yield found
+            return
+        for task, body in added:
+            with contextlib.suppress(*_FAULTS):
+                found = self._stored(task, TOGETHER_BYTES, body)
+            yield task if found is None else found
+            found = None
+
+    def _stored_in(self, joined: JoinedParquet, tasks: Sequence[ScanTask]) -> _StoredRows | None:
+        with pq.ParquetFile(joined.finish(), coerce_int96_timestamp_unit="us") as parquet:
+            columns = self._columns_of(parquet.schema_arrow)
+            rows = parquet.read(columns.names, use_threads=False)
+        if rows.num_rows != sum(joined.counts) or joined.counts != [task.num_records for task in tasks]:
+            return None
+        return _StoredRows(tasks, joined.counts, columns, rows.to_batches(), rows.get_total_buffer_size())
 
     def _live(self, stored: Sequence[_StoredRows]) -> Iterator[pa.RecordBatch]:
         """The live rows of several files that the predicate keeps."""
         try:
             batches = [*self._live_of_alike(stored)]
         except _FAULTS:
-            for each in stored:
-                yield from self.batches(each.task)  # it names the file
+            for task in itertools.chain.from_iterable(each.tasks for each in stored):
+                yield from self.batches(task)  # it names the file
             return
         yield from batches
 
@@ -283,12 +344,13 @@ class TaskReader:
                 columns = batch.select(names).columns
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch.select([])
 
-    def _stored(self, task: ScanTask, bytes_max: int) -> _StoredRows | None:
+    def _stored(self, task: ScanTask, bytes_max: int, body: bytes | None = None) -> _StoredRows | None:
+        """The rows of one file, whose bytes the caller may have; None if they take more memory."""
         batches: Sequence[pa.RecordBatch] = ()
         size_bytes = 0
         with (
             self._explained(task),
-            self._store.files.open(task.path) as source,
+            self._store.files.open(task.path) if body is None else pa.BufferReader(body) as source,
             pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as parquet,
         ):
             rows = _check_rows(parquet.metadata, source.size(), task.num_records)
@@ -305,7 +367,7 @@ class TaskReader:
                     if size_bytes > bytes_max:
                         return None
                     batches.append(batch)
-        return _StoredRows(task, columns, batches, rows, size_bytes) if size_bytes <= bytes_max else None
+        return _StoredRows((task,), (rows,), columns, batches, size_bytes) if size_bytes <= bytes_max else None
 
     def _joined(self, stored: Sequence[_StoredRows]) -> pa.RecordBatch:
         """The requested columns of the rows of several files."""
@@ -318,7 +380,7 @@ class TaskReader:
             return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         except _FAULTS:
             for each in stored:
-                with self._explained(each.task):  # it names the file
+                with self._explained(each.tasks[0]):  # it names the file
                     self._of_alike([each], fields)
             raise
 
@@ -328,7 +390,8 @@ class TaskReader:
         """These columns of files with equal columns, which are converted together; with ``is_live``, without dead
         rows."""
         columns = stored[0].columns
-        counts = [each.num_rows for each in stored]
+        tasks = [task for each in stored for task in each.tasks]
+        counts = [count for each in stored for count in each.counts]
         if not any(counts):  # files without a row group give no batch
             nothing = [pa.nulls(0, type_to_arrow(each.type)) for each in fields]
             return pa.RecordBatch.from_arrays(nothing, names=[each.name for each in fields])
@@ -339,26 +402,26 @@ class TaskReader:
         plain = without_views(rows.schema)
         if plain != rows.schema:
             rows = rows.cast(plain)
-        if is_live and (chosen := self._chosen_of(stored)) is not None:
+        if is_live and (chosen := self._chosen_of(tasks, counts)) is not None:
             rows = _of(rows, chosen)
             starts = np.cumsum([0, *counts])
             counts = np.diff(np.searchsorted(chosen, starts)).tolist()
         constants = {each.name for each in self._constants}
         arrays = [
-            _repeated(each, [file.task.partition_values for file in stored], counts)
+            _repeated(each, [task.partition_values for task in tasks], counts)
             if each.name in constants
             else columns.array(rows, each)
             for each in fields
         ]
         return pa.RecordBatch.from_arrays(arrays, names=[each.name for each in fields]) if fields else rows
 
-    def _chosen_of(self, stored: Sequence[_StoredRows]) -> NDArray[np.int64] | None:
+    def _chosen_of(self, tasks: Sequence[ScanTask], counts: Sequence[int]) -> NDArray[np.int64] | None:
         """The numbers of the live rows among those of several files; None if all are."""
         dead, start = [], 0
-        for each in stored:
-            if each.task.deletion_vector is not None:
-                dead.append(self._vectors.dead_rows(each.task.deletion_vector, each.num_rows) + np.uint64(start))
-            start += each.num_rows
+        for task, count in zip(tasks, counts, strict=True):
+            if task.deletion_vector is not None:
+                dead.append(self._vectors.dead_rows(task.deletion_vector, count) + np.uint64(start))
+            start += count
         return _chosen(start, np.concatenate(dead), 0, None) if dead else None
 
     def _matching(

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 SMALL_FILE_BYTES = 128 << 10
 
 FILES_AT_ONCE = 256
+_FEW_FILES = 32
 _BYTES_AT_ONCE = 8 << 20
 
 
@@ -33,14 +34,14 @@ AnyTask = TypeVar("AnyTask", bound=_WholeFile)
 def in_runs(tasks: Iterable[AnyTask], first_files: int, rows_max: int) -> Iterator[list[AnyTask]]:
     """The tasks in order, in runs of small files with ``rows_max`` rows together; a larger file is alone.
 
-    A run has at most a third as many files as came before it, or ``first_files``: who wants only some rows has few
-    files read in vain, although Arrow asks for ten batches ahead.
+    A run has ``first_files``, or an eighth of as many as came before it, and behind `_FEW_FILES` a quarter: who wants
+    only some rows has few files read in vain, although Arrow asks for some twenty batches ahead.
     """
     run: list[AnyTask] = []
     rows = size_bytes = passed = 0
     for task in tasks:
         if run and (
-            len(run) >= min(max(first_files, passed // 3), FILES_AT_ONCE)
+            len(run) >= min(max(first_files, passed // (8 if passed < _FEW_FILES else 4)), FILES_AT_ONCE)
             or not _is_small(task)
             or rows + (task.num_records or 0) > rows_max
             or size_bytes > _BYTES_AT_ONCE
