@@ -191,6 +191,7 @@ def table_and_branch(open_table: OpenTable) -> tuple[OpenTable, TableState, Orig
     table = _TABLES.get(open_table)
     if table is None or table.uri != found[0]:
         table = _TABLES[open_table] = open_table.beside(found[0])
+        table.after_commit = open_table.after_commit
     return table, state, origin
 
 

@@ -102,6 +102,16 @@ def test_a_write_without_a_handle_compacts_too(make_table: MakeTable, monkeypatc
     assert f"the compaction of {table.uri} after v1" in begun
 
 
+def test_a_publication_compacts_the_table_too(make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(Background, "begin", lambda _self, what, _work, **_: begun.append(what))
+    monkeypatch.setattr(auto_compaction, "_is_due", lambda _: True)
+    table = make_table(schema="id bigint", properties=AUTO)
+    table.branch("staged").append(pa.table({"id": [1]}))
+    txlog.Table.open(f"{table.uri}@staged").publish()
+    assert f"the compaction of {table.uri} after v1" in begun
+
+
 def test_a_compaction_that_fails_is_logged_and_the_commit_is_kept(
     make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
