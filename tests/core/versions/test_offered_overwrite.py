@@ -204,6 +204,23 @@ def test_a_handle_waits_once_for_a_crashed_writer_of_the_other_kind() -> None:
     assert world.rows() == [("a", 10), ("b", 30), ("c", 2)]
 
 
+@pytest.mark.parametrize("knows", [True, False], ids=["seen", "read back"])
+def test_an_overwrite_of_a_crashed_writer_does_not_undo_a_later_one(knows: bool) -> None:
+    world = Parts(**GROUPED)
+    writer, other = world.writer(waits=True), world.writer(waits=True)
+
+    def crash() -> None:
+        raise KeyboardInterrupt
+
+    left_by(writer, crash)
+    folder_of(writer).script["delete"] = [lambda real, name: None]
+    with pytest.raises(KeyboardInterrupt):
+        overwrite(writer, "a", 10)
+    assert overwrite(other, "a", 11).version == 2
+    overwrite(other if knows else world.writer(waits=True), "b", 20)
+    assert world.rows() == [("a", 11), ("b", 20), ("c", 2)]
+
+
 def test_an_overwrite_that_may_land_later_is_unknown_until_it_is_resolved() -> None:
     world = Parts(**GROUPED)
     writer = world.writer(waits=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from txlog.core.format.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.core.format.actions import Action, AddCDCFile, AddFile, RemoveFile
 from txlog.core.format.commit_file import Commit
 from txlog.core.format.properties import DAY_MS
 from txlog.core.parallel import new_lock
@@ -37,9 +37,9 @@ class ReadVersions:
 
     def note(self, commit: Commit) -> None:
         """Remember a commit that is in the log for good."""
-        actions = tuple(each for each in commit.actions if not isinstance(each, AddFile | RemoveFile | AddCDCFile))
+        kept = replace(commit, actions=_kept(commit), files_skipped=True)
         with self._lock:
-            self._commits[commit.version] = replace(commit, actions=actions, files_skipped=True)
+            self._commits[commit.version] = kept
             if commit.version == self._run.stop:
                 self._run = range(self._run.start, commit.version + 1)
             for txn_id in (*txn_ids(commit), *fenced_off(commit)):
@@ -89,3 +89,17 @@ class ReadVersions:
         self._commits = {version: commit for version, commit in self._commits.items() if version >= below}
         self._settled = {txn_id: version for txn_id, version in self._settled.items() if version >= below}
         self._run = range(max(self._run.start, below), self._run.stop)
+
+
+def _kept(commit: Commit) -> tuple[Action, ...]:
+    """Its actions without files; but if it did more than append, with a file of each of its partitions: an overwrite
+    of one of them that has waited since is then left to its writer (`replaced_partitions.is_overtaken`)."""
+    others = tuple(each for each in commit.actions if not isinstance(each, AddFile | RemoveFile | AddCDCFile))
+    if commit.commit_info is not None and commit.commit_info.is_blind_append:
+        return others
+    files: dict[object, Action] = {}
+    for each in commit.actions:
+        if isinstance(each, AddFile | RemoveFile):
+            values = None if each.partition_values is None else frozenset(each.partition_values.items())
+            files.setdefault((each.data_change, values), replace(each, stats=None))
+    return (*others, *files.values())

@@ -163,17 +163,34 @@ def test_appends_and_overwrites_wait_for_versions_of_their_own() -> None:
     assert gathered(plain, like).txn_id == "own"
 
 
-def test_an_overwrite_goes_on_after_whatever_others_did_to_files() -> None:
+MOVED = RemoveFile("day=tue/old.parquet", False, 1, partition_values={"day": "tue"})
+UNKNOWN = RemoveFile("day=tue/old.parquet", True, 1)
+
+
+@pytest.mark.parametrize(
+    ("actions", "is_blind", "is_taken"),
+    [
+        ((file("tue", "new"),), True, True),
+        ((file("mon", "new"), MOVED), False, True),
+        ((file("tue", "new"),), False, False),
+        ((UNKNOWN,), False, False),
+        ((), False, False),
+    ],
+    ids=["appended", "moved", "replaced", "perhaps removed", "not known"],
+)
+def test_after_a_version_that_replaced_its_partition_an_overwrite_is_its_own_writers(
+    actions: tuple[Any, ...], is_blind: bool, is_taken: bool
+) -> None:
     own = executed([overwrite("mon", "own")], live, 99)[0]
-    landed = Commit(8, (file("tue", "new"), GONE), CommitInfo({"operation": "WRITE", "isBlindAppend": False}), 1, True)
-    assert len(gathered(own, overwrite("tue", "a"), winners=[landed]).members) == 2
+    landed = Commit(8, actions, CommitInfo({"operation": "WRITE", "isBlindAppend": is_blind}), 1, True)
+    assert bool(gathered(own, overwrite("tue", "a"), winners=[landed]).members) is is_taken
 
 
 @pytest.mark.parametrize(
     "landed",
     [
-        CommitInfo({"operation": "WRITE", "txnId": "a"}),
-        CommitInfo({"operation": "WRITE", "txlog": {"joined": [{"txnId": "a"}]}}),
+        CommitInfo({"operation": "WRITE", "isBlindAppend": True, "txnId": "a"}),
+        CommitInfo({"operation": "WRITE", "isBlindAppend": True, "txlog": {"joined": [{"txnId": "a"}]}}),
         CommitInfo({"operation": "FENCE", "operationParameters": {"txnId": "a"}}),
     ],
 )

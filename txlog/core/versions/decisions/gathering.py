@@ -13,7 +13,8 @@ The rules; each prevents an append from landing twice, or after its writer was t
 - A version holds one checkpoint of an application, and each file once (`joined_appends.Joining`).
 - A version holds appends, or overwrites of different partitions, as its own proposal is one of them. The others wait
   for the next one, which whoever has waited longest then makes. An overwrite is executed on the version that it
-  follows, by whoever commits it (`replaced_partitions`).
+  follows, by whoever commits it (`replaced_partitions`); after a version that replaced or deleted rows of its
+  partitions, by its own writer only: else an overwrite that crashed would undo the one that its job then made.
 - An intent older than an hour, by the store's clock, is dead: other engines' vacuums do not know its files. The store's
   time comes from the newest name in a list, or from the own intent and the wait since; so a list without it says
   nothing.
@@ -32,7 +33,12 @@ from txlog.core.versions.decisions.conflicts import Rebase, decide
 from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, is_same_kind, members_of, named_intent
 from txlog.core.versions.decisions.joined_appends import BYTES_MAX, MEMBERS_MAX, Joining, may_join
 from txlog.core.versions.decisions.proposal import Proposal, ReadSet, validate_proposal
-from txlog.core.versions.decisions.replaced_partitions import LiveFiles, executed, may_be_executed_by_others
+from txlog.core.versions.decisions.replaced_partitions import (
+    LiveFiles,
+    executed,
+    is_overtaken,
+    may_be_executed_by_others,
+)
 from txlog.core.versions.decisions.segment import ListedFile
 from txlog.errors import InvalidInputError
 
@@ -153,7 +159,11 @@ def _goes_on(member: Proposal, since: Sequence[Commit]) -> bool:
         return may_join(member) and isinstance(decide(member, since), Rebase)
     # It is executed after the others, so what they did to files does not matter.
     as_append = replace(member, read_set=ReadSet(), is_reexecutable=False)
-    return may_be_executed_by_others(member) and isinstance(decide(as_append, since), Rebase)
+    return (
+        may_be_executed_by_others(member)
+        and isinstance(decide(as_append, since), Rebase)
+        and not is_overtaken(member, since)
+    )
 
 
 def _is_allowed(member: Proposal, append_only: bool) -> bool:

@@ -20,8 +20,10 @@ from msgspec.structs import replace
 
 from txlog.core.format.actions import AddFile, RemoveFile, SetTransaction
 from txlog.core.format.column_mapping import physical_fields
+from txlog.core.format.commit_file import Commit
 from txlog.core.format.partition_values import partition_key
 from txlog.core.format.properties import BRANCH
+from txlog.core.versions.decisions.fences import fenced_off
 from txlog.core.versions.decisions.proposal import Proposal
 from txlog.core.versions.decisions.state import PREPARED
 
@@ -54,6 +56,27 @@ def replaced_by(*proposals: Proposal) -> set[Partition]:
     return {key for proposal in proposals for key in _partitions(proposal, proposal.adds)}
 
 
+def is_overtaken(proposal: Proposal, since: Iterable[Commit]) -> bool:
+    """Whether one of these versions may have replaced or deleted rows of its partitions.
+
+    Then its own writer alone may commit it, which thereby shows that it still runs. If it has crashed, its job may have
+    been run again, and what was committed then must not be undone.
+    """
+    mine = replaced_by(proposal)
+    for commit in since:
+        if (commit.commit_info is not None and commit.commit_info.is_blind_append) or fenced_off(commit):
+            continue
+        files = [each for each in commit.actions if isinstance(each, AddFile | RemoveFile)]
+        changed = [each for each in files if each.data_change]
+        if not files and commit.files_skipped:
+            return True
+        if any(each.partition_values is None for each in changed) or not mine.isdisjoint(
+            _partitions(proposal, changed)
+        ):
+            return True
+    return False
+
+
 def without_removes(proposal: Proposal) -> Proposal:
     """The overwrite before it is executed."""
     return replace(proposal, actions=tuple(each for each in proposal.actions if type(each) is not RemoveFile))
@@ -79,7 +102,7 @@ def _executed(proposal: Proposal, live: Mapping[Partition, Sequence[AddFile]], n
     )
 
 
-def _partitions(proposal: Proposal, files: Iterable[AddFile]) -> list[Partition]:
+def _partitions(proposal: Proposal, files: Iterable[AddFile | RemoveFile]) -> list[Partition]:
     """The partition of each of the files, as the log compares values."""
     fields = physical_fields(proposal.schema, proposal.partition_columns)
-    return [partition_key(file.partition_values, fields) for file in files]
+    return [partition_key(file.partition_values or {}, fields) for file in files]
