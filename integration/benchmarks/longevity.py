@@ -86,9 +86,9 @@ def run(bench: Bench) -> str:
     return (
         f"{markdown_table(header, lines)}\n\n{picture}\n\n{made.rows:,} rows in {files} files, {rounds} rounds: one"
         f" order in {_ONE_IN} is added, one deleted, and one row in {_ONE_IN} is corrected by an upsert; then Q1, Q6"
-        " and a read of all columns, each the median of {_RUNS} runs. *with upkeep* runs it after each round. First and"
-        f" last rounds are the medians of {_ROUNDS_COMPARED}. The last column is Q6 in a second process while the first"
-        " one runs a round, in relation to Q6 before it (medians)."
+        f" and a read of all columns, each the median of {_RUNS} runs. *with upkeep* runs it after each round. First"
+        f" and last rounds are the medians of {_ROUNDS_COMPARED}. The last column is Q6 in a second process while the"
+        " first one runs a round, in relation to Q6 before it (medians)."
     )
 
 
