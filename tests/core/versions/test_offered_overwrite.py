@@ -23,6 +23,8 @@ from tests.core.versions.test_offered_append import (
     settle,
 )
 from txlog.core.format.log_names import commit_name
+from txlog.core.versions._offered_append import OfferedAppend
+from txlog.core.versions.decisions.intents import named_intent
 from txlog.core.versions.files import _delta_log
 from txlog.errors import CommitRetriesExhaustedError, CommitStateUnknownError, ConflictError, StorageError
 from txlog.table import Table
@@ -219,6 +221,33 @@ def test_an_overwrite_of_a_crashed_writer_does_not_undo_a_later_one(knows: bool)
     assert overwrite(other, "a", 11).version == 2
     overwrite(other if knows else world.writer(waits=True), "b", 20)
     assert world.rows() == [("a", 11), ("b", 20), ("c", 2)]
+
+
+def test_a_writer_whose_partition_was_replaced_leaves_its_overwrite_again_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Parts(**GROUPED)
+    writer, other, third = world.writer(waits=True), world.writer(), world.writer(waits=True)
+    left_by(writer, lambda: overwrite(other, "a", 11))
+    turns, is_turn, pause = [False], OfferedAppend._is_turn, OfferedAppend.pause
+
+    def someone_is_ahead(offer: Any, *given: Any) -> bool:
+        return turns.pop() if turns else is_turn(offer, *given)
+
+    def carried_meanwhile(offer: Any) -> None:
+        monkeypatch.setattr(OfferedAppend, "pause", pause)
+        newest = max(found for name in world.waiting.objects if (found := named_intent(name)) is not None)
+        assert newest[0] == 2, "the version that replaced the partition"
+        overwrite(third, "b", 20)
+
+    monkeypatch.setattr(OfferedAppend, "_is_turn", someone_is_ahead)
+    monkeypatch.setattr(OfferedAppend, "pause", carried_meanwhile)
+    result = overwrite(writer, "a", 10)
+    assert (result.version, len(world.history()[0]["txlog"]["joined"])) == (3, 2)
+    assert world.rows() == [("a", 10), ("b", 20), ("c", 2)]
+    settle()
+    assert not world.waiting.objects
+    world.check()
 
 
 def test_an_overwrite_that_may_land_later_is_unknown_until_it_is_resolved() -> None:

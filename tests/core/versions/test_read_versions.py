@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -56,10 +57,18 @@ def test_what_a_version_holds_or_fences_off_is_settled() -> None:
 
 def test_commits_are_kept_without_their_files() -> None:
     read = ReadVersions(log_of())
-    read.note(commit(5, AddFile("f", {}, 1, 1, True), SetTransaction("app", 1)))
+    read.note(commit(5, AddFile("f", {}, 1, 1, True), SetTransaction("app", 1), isBlindAppend=True))
     (kept,) = read.since(read.known(5))
     assert kept.actions == (SetTransaction("app", 1),)
     assert kept.files_skipped
+
+
+def test_of_each_partition_that_a_commit_replaced_one_file_is_kept() -> None:
+    read = ReadVersions(log_of())
+    adds = [AddFile(f"day={day}/{number}", {"day": day}, 1, 1, True, "{}") for day in "ab" for number in range(3)]
+    read.note(commit(5, *adds))
+    (kept,) = read.since(read.known(5))
+    assert kept.actions == (msgspec.structs.replace(adds[0], stats=None), msgspec.structs.replace(adds[3], stats=None))
 
 
 def test_a_handle_remembers_the_last_thousand_versions() -> None:

@@ -11,7 +11,8 @@ in line, it commits all appends that it sees as one version. If those ahead of i
 would need, it does the same, since they may have crashed. Several writers may do that at once: put-if-absent decides
 who wins, and the others find their appends in the winner's version, or go on.
 
-An overwrite of partitions waits like an append. Whoever commits it executes it, on the version that it follows.
+An overwrite of partitions waits like an append. Whoever commits it executes it, on the version that it follows. If
+another version has replaced its partitions, its writer leaves it again on that version, which shows that it still runs.
 
 Once the intent is there, only a version can tell what became of the append: that it landed, or that it never will.
 """
@@ -23,8 +24,11 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from txlog.core import ambient
 from txlog.core.format.actions import AddFile
+from txlog.core.format.commit_file import Commit
 from txlog.core.parallel import begin, parallel_map
 from txlog.core.store import WAITING, ObjectMeta
 from txlog.core.util import logger
@@ -40,7 +44,7 @@ from txlog.core.versions.decisions.intents import (
     named_intent,
 )
 from txlog.core.versions.decisions.proposal import Proposal
-from txlog.core.versions.decisions.replaced_partitions import Partition
+from txlog.core.versions.decisions.replaced_partitions import Partition, is_overtaken
 from txlog.core.versions.decisions.state import TableState
 from txlog.core.versions.files import DeltaLog
 from txlog.core.writing import UnsentFiles
@@ -69,6 +73,8 @@ class OfferedAppend:
         self._read = read
         self._log = log
         self._name = ""
+        self._names: list[str] = []  # all that it left
+        self._base = -1  # the version up to which no other one has replaced the partitions of an overwrite
         self._left_s = self._moved_s = 0.0
         self._version = -1  # the newest that it has seen, since when, and how long that took
         self._version_s = self._turn_s = 0.0
@@ -92,7 +98,8 @@ class OfferedAppend:
         if unsent is not None:
             unsent.mark_sent()
         try:
-            self._name, self.is_open = intent.name, True
+            self._name, self._base, self.is_open = intent.name, state.version, True
+            self._names.append(intent.name)
             self._line.marks.put_if_absent(self._name, body)
         except StorageError:  # certainly not there
             self.is_open = False
@@ -108,9 +115,25 @@ class OfferedAppend:
         is_due = not self._ahead or self._is_next or self._looks > _LOOKS_PER_LIST
         return self._begin_listing() if is_due else None
 
-    def is_turn(self, state: TableState, listing: Listing | None) -> bool:
+    def is_turn(self, proposal: Proposal, state: TableState, listing: Listing | None) -> bool:
         """Whether to commit all that wait, now that this handle has read up to ``state``: it is first in line, those
-        ahead are late, or the folder does not tell."""
+        ahead are late, or the folder does not tell.
+
+        If versions that it has just read have replaced the partitions of an overwrite, it is left again, meanwhile:
+        nobody else commits it otherwise (`replaced_partitions.is_overtaken`).
+        """
+        renewed = self._renewed(proposal, state)
+        if renewed is None:
+            return self._is_turn(state, listing)
+        name = renewed.name
+        renewing = begin(partial(self._line.marks.put_if_absent, name, renewed.to_bytes()))
+        self._names.append(name)
+        is_turn = self._is_turn(state, listing)
+        if self._line.without_errors(renewing):  # the earlier one keeps the place in line
+            self._name = name
+        return is_turn
+
+    def _is_turn(self, state: TableState, listing: Listing | None) -> bool:
         version = state.version
         self._note(version)
         if listing is None and self._ahead:
@@ -135,6 +158,15 @@ class OfferedAppend:
         if self._is_next and not {*found.others} <= self._intents.keys():
             self._reading = begin(partial(self._others, state))  # what it reads now does not delay its own version
         return False
+
+    def _renewed(self, proposal: Proposal, state: TableState) -> Intent | None:
+        """The intent of an overwrite as it is left again; None if no version since the last time calls for it."""
+        if not proposal.replaces_partitions or state.version <= self._base:
+            return None
+        last = Intent(state.metadata.id, self._base, members_of(proposal))
+        self._base = state.version
+        is_overtaken = self._is_overtaken(last, self._read.since(self._read.known(state.version)))
+        return replace(last, base_version=state.version) if is_overtaken else None
 
     @property
     def _is_next(self) -> bool:
@@ -165,10 +197,13 @@ class OfferedAppend:
         """The own proposal, with every append that waits and may be in the next version."""
         self._end_reading()
         intents = self._others(state)
+        since = self._read.since(self._read.known(state.version)) if intents else ()
+        if own.replaces_partitions:  # whoever left these has crashed, or leaves them again
+            self._line.pass_by(each.name for each in intents if self._is_overtaken(each, since))
         joining = joined_with(
             own,
             intents,
-            self._read.since(self._read.known(state.version)) if intents else (),
+            since,
             table_id=state.metadata.id,
             append_only=state.properties.append_only,
             live=partial(self._live, state),
@@ -196,7 +231,7 @@ class OfferedAppend:
         if not self.is_open:
             return
         self.is_open = False
-        names = (self._name, *self._standing.left_behind)
+        names = (*self._names, *self._standing.left_behind)
         self._line.beside(lambda: self._line.delete(*names))
 
     # --- the folder ---------------------------------------------------------------------------------------------
@@ -220,6 +255,11 @@ class OfferedAppend:
         known |= {name: intent for name, intent in zip(unread, read, strict=True) if intent is not None}
         self._intents = known
         return [known[name] for name in wanted if name in known]
+
+    @staticmethod
+    def _is_overtaken(intent: Intent, versions: Sequence[Commit]) -> bool:
+        since = [each for each in versions if each.version > intent.base_version]
+        return any(is_overtaken(member, since) for member in intent.members)
 
     def _live(self, state: TableState, partitions: Collection[Partition]) -> Sequence[AddFile]:
         from txlog.core.versions.decisions.partitions import files_in_partitions  # not imported for an append

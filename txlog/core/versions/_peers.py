@@ -249,7 +249,7 @@ class WriterPeers(Peers):
             if run.patience.is_over():
                 self._is_withdrawing = True
                 return None
-            if self._offer.is_turn(run.state, listing):
+            if self._offer.is_turn(run.proposal, run.state, listing):
                 return None
             self._offer.pause()
 

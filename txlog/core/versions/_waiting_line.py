@@ -261,8 +261,7 @@ class PlaceInQueue:
 
 
 def txn_id_of(name: str) -> str:
-    """The commit that a name in the folder stands for: a mark has its txnId as its name."""
-    from txlog.core.versions.decisions.intents import named_intent
+    """The commit that a name in the folder stands for."""
+    from txlog.core.versions.decisions.intents import transaction_named  # not imported for an append
 
-    intent = named_intent(name)
-    return name if intent is None else intent[1]
+    return transaction_named(name)

@@ -68,6 +68,11 @@ def test_overwrites_keep_their_place_among_appends_which_do_not_carry_them() -> 
     assert found == Standing((early, of("append")), (of("append"),), of_other_kind=(late,))
 
 
+def test_a_writer_that_left_its_intent_again_keeps_its_place_and_only_the_last_one_is_taken() -> None:
+    again = at(of("a", 6), 10), at(of("own", 6), 15), at(of("b"), 17), at(OWN, 20), at(of("a", 8), 30)
+    assert stands(*again) == Standing((of("a", 8),), (of("a", 8), of("b")))
+
+
 def test_a_list_without_the_own_intent_says_nothing() -> None:
     assert stands(at(of("other"), 10)) is None
     assert stands() is None

@@ -30,7 +30,14 @@ from msgspec.structs import replace
 
 from txlog.core.format.commit_file import Commit
 from txlog.core.versions.decisions.conflicts import Rebase, decide
-from txlog.core.versions.decisions.intents import INTENT_BYTES_MAX, Intent, is_same_kind, members_of, named_intent
+from txlog.core.versions.decisions.intents import (
+    INTENT_BYTES_MAX,
+    Intent,
+    is_same_kind,
+    members_of,
+    named_intent,
+    transaction_named,
+)
 from txlog.core.versions.decisions.joined_appends import BYTES_MAX, MEMBERS_MAX, Joining, may_join
 from txlog.core.versions.decisions.proposal import Proposal, ReadSet, validate_proposal
 from txlog.core.versions.decisions.replaced_partitions import (
@@ -75,31 +82,35 @@ def standing(listed: Iterable[ListedFile], own: str, known: KnownLog, *, waited_
     """Where the writer of the intent ``own`` stands, by a list of the folder; None if the list does not show it.
 
     ``waited_ms`` is how long its own intent has been there, at least. Names that have waited longer go first, including
-    marks. An intent that this handle must not take does not count: as far as it knows, it may have landed.
+    marks. An intent that this handle must not take does not count: as far as it knows, it may have landed. A writer
+    that left its intent again keeps its place.
     """
     order = sorted(listed, key=lambda each: (each.modified_ms, each.name))
-    names = [each.name for each in order]
-    if own not in names:
+    mine = next((each for each in order if each.name == own), None)
+    if mine is None:
         return None
-    place = names.index(own)
-    now_ms = max(order[-1].modified_ms, order[place].modified_ms + waited_ms)
-    ahead, others, left_behind, of_other_kind = [], [], [], []
-    size_bytes = order[place].size
-    for number, each in enumerate(order):
+    now_ms = max(order[-1].modified_ms, mine.modified_ms + waited_ms)
+    newest: dict[str, ListedFile] = {}  # the last one of each transaction, at the place of its first
+    left_behind = []
+    for each in order:
         intent = named_intent(each.name)
         age_ms = now_ms - each.modified_ms
-        if number == place:
-            continue
-        if age_ms > DEAD_MS:
+        is_own = intent is not None and intent[1] == transaction_named(own)
+        if age_ms > DEAD_MS and not is_own:
             left_behind.append(each.name)
-            continue
-        if intent is not None and not may_be_taken(each.name, known):
-            if intent[1] in known.settled and age_ms > _LEFT_BEHIND_MS:
-                left_behind.append(each.name)
+        elif intent is None or is_own or may_be_taken(each.name, known):
+            newest[transaction_named(each.name)] = each
+        elif intent[1] in known.settled and age_ms > _LEFT_BEHIND_MS:
+            left_behind.append(each.name)
+    ahead, others, of_other_kind = [], [], []
+    place = [*newest].index(transaction_named(own))
+    size_bytes = mine.size
+    for number, each in enumerate(newest.values()):
+        if number == place:
             continue
         if number < place:
             ahead.append(each.name)
-        if intent is None:
+        if named_intent(each.name) is None:
             continue
         if not is_same_kind(each.name, own):
             if number > place:

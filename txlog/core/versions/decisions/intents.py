@@ -127,6 +127,12 @@ def is_same_kind(name: str, other: str) -> bool:
     return named_intent(name) is not None and name[0] == other[0]
 
 
+def transaction_named(name: str) -> str:
+    """The txnId that a name in the folder stands for: that of an intent, or a mark's, which is its name."""
+    intent = named_intent(name)
+    return name if intent is None else intent[1]
+
+
 # --- members ------------------------------------------------------------------------------------------------
 
 
