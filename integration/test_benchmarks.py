@@ -155,6 +155,7 @@ def test_the_least_value_is_bold_whoever_has_it() -> None:
     assert best_in_bold([1.0, 2.0], ["1 s", "2 s"]) == ["**1 s**", "2 s"]
     assert best_in_bold([1.0, 2.0], ["1/s", "2/s"], is_most=True) == ["1/s", "**2/s**"]
     assert best_in_bold([0, 0], ["none", "none"]) == ["**none**", "**none**"]
+    assert best_in_bold([0.114, 0.112, 0.3], ["0.11", "0.11", "0.30"]) == ["**0.11**", "**0.11**", "0.30"]
 
 
 def test_in_the_page_the_least_cost_of_each_line_is_bold_whoever_has_it() -> None:

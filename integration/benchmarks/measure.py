@@ -152,10 +152,14 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
 
 
 def best_in_bold(values: Iterable[float], texts: Iterable[str], *, is_most: bool = False) -> list[str]:
-    """``texts`` with the text of the least (or greatest) value in bold; in a tie, all of them."""
-    found = list(values)
-    best = max(found) if is_most else min(found)
-    return [f"**{text}**" if value == best else text for value, text in zip(found, texts, strict=True)]
+    """``texts`` with the text of the least (or greatest) value in bold; in a tie, as the texts show it, all of them."""
+    found = [*zip(values, texts, strict=True)]
+    _, best = (max if is_most else min)(found)
+    return [f"**{text}**" if _first_of(text) == _first_of(best) else text for _, text in found]
+
+
+def _first_of(text: str) -> str:
+    return text.partition(" / ")[0].partition(" (")[0]
 
 
 def times(mine: float, other: float) -> str:
