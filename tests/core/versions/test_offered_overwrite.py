@@ -77,6 +77,18 @@ def left_by(writer: Table, step: Callable[[], object]) -> Callable[..., Any]:
     return step
 
 
+def crash_in_line(writer: Table, part: str, *ids: int) -> None:
+    """Its intent stays, since a crashed writer deletes nothing."""
+
+    def crash() -> None:
+        raise KeyboardInterrupt
+
+    left_by(writer, crash)
+    folder_of(writer).script["delete"] = [lambda real, name: None]
+    with pytest.raises(KeyboardInterrupt):
+        overwrite(writer, part, *ids)
+
+
 def test_whoever_commits_an_overwrite_replaces_what_its_partition_holds_by_then() -> None:
     world = Parts(**GROUPED)
     first, second, third = world.writer(waits=True), world.writer(waits=True), world.writer()
@@ -167,14 +179,7 @@ def test_a_writer_whose_time_is_over_takes_its_overwrite_back_for_good() -> None
 def test_an_overwrite_of_a_crashed_writer_lands_once_or_never() -> None:
     world = Parts(**GROUPED)
     writer = world.writer(waits=True)
-
-    def crash() -> None:
-        raise KeyboardInterrupt
-
-    left_by(writer, crash)
-    folder_of(writer).script["delete"] = [lambda real, name: None]
-    with pytest.raises(KeyboardInterrupt):
-        overwrite(writer, "a", 10)
+    crash_in_line(writer, "a", 10)
     other = world.writer(waits=True)
     assert overwrite(other, "b", 20).version == 2
     assert world.rows() == [("a", 10), ("b", 20), ("c", 2)]
@@ -187,14 +192,7 @@ def test_an_overwrite_of_a_crashed_writer_lands_once_or_never() -> None:
 def test_a_handle_waits_once_for_a_crashed_writer_of_the_other_kind() -> None:
     world = Parts(**GROUPED)
     crashed = world.writer(waits=True)
-
-    def crash() -> None:
-        raise KeyboardInterrupt
-
-    left_by(crashed, crash)
-    folder_of(crashed).script["delete"] = [lambda real, name: None]
-    with pytest.raises(KeyboardInterrupt):
-        overwrite(crashed, "a", 10)
+    crash_in_line(crashed, "a", 10)
     writer = world.writer(waits=True)
     looks = []
     for number in range(2):
@@ -210,14 +208,7 @@ def test_a_handle_waits_once_for_a_crashed_writer_of_the_other_kind() -> None:
 def test_an_overwrite_of_a_crashed_writer_does_not_undo_a_later_one(knows: bool) -> None:
     world = Parts(**GROUPED)
     writer, other = world.writer(waits=True), world.writer(waits=True)
-
-    def crash() -> None:
-        raise KeyboardInterrupt
-
-    left_by(writer, crash)
-    folder_of(writer).script["delete"] = [lambda real, name: None]
-    with pytest.raises(KeyboardInterrupt):
-        overwrite(writer, "a", 10)
+    crash_in_line(writer, "a", 10)
     assert overwrite(other, "a", 11).version == 2
     overwrite(other if knows else world.writer(waits=True), "b", 20)
     assert world.rows() == [("a", 11), ("b", 20), ("c", 2)]

@@ -26,6 +26,7 @@ from txlog.core.format.arrow.parquet_thrift import (
     STRUCT,
     ThriftStruct,
     put_struct,
+    put_varint,
     read_struct,
     structs,
 )
@@ -325,8 +326,5 @@ def _varint(number: int) -> bytes:
     if number < 128:
         return bytes((number,))
     out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
+    put_varint(out, number)
     return bytes(out)

@@ -106,16 +106,17 @@ def _put(out: bytearray, kind: int, value: Any) -> None:
             out.append(len(values) << 4 | element)
         else:
             out.append(0xF0 | element)
-            _put_varint(out, len(values))
+            put_varint(out, len(values))
         for each in values:
             _put(out, element, each)
     else:
         if kind == BINARY:
-            _put_varint(out, len(value))
+            put_varint(out, len(value))
         out += value
 
 
-def _put_varint(out: bytearray, number: int) -> None:
+def put_varint(out: bytearray, number: int) -> None:
+    """Append an unsigned number."""
     while number > 127:
         out.append(number & 127 | 128)
         number >>= 7
@@ -123,4 +124,4 @@ def _put_varint(out: bytearray, number: int) -> None:
 
 
 def _put_signed(out: bytearray, number: int) -> None:
-    _put_varint(out, number << 1 if number >= 0 else ~(number << 1))
+    put_varint(out, number << 1 if number >= 0 else ~(number << 1))
